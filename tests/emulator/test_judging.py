@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from kemu.emulator.checkers import CHECKERS, checkers_for
-from kemu.emulator.facts import HostDown, HostPaused, HostStarted, RunStarted, Seen
+from kemu.emulator.facts import HostDown, HostPaused, HostStarted, RunStarted, Seen, take_all_of
 from kemu.emulator.judging import Judgement, Judging, judge
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario
@@ -150,6 +151,45 @@ def test_facts_that_only_continue_an_account_change_no_judgement_if_all_observer
     assert min(taken.values()) > 20
     for each in ("verdict", "violations", "losses", "figures", "unmended", "waiting"):
         assert getattr(result, each) == getattr(judgement, each)
+
+
+@pytest.mark.parametrize("name", ["coordinator-crash-replicated", "gc-pause-zombie"])
+def test_offsets_of_one_commit_are_judged_together_as_one_after_the_other(name: str) -> None:
+    scenario = load_scenario(name)
+    other = Judging(checkers_for(scenario), expect=scenario.expect)
+    assert take_all_of(other.handlers_of(OffsetCommitted)) is not None
+
+    together = run(scenario, seed=1, loop="bare")
+    apart = run(scenario, seed=1, loop="bare", observers=(other,))  # with two observers, each takes one fact at a time
+
+    assert together.figures.groups
+    for each in ("verdict", "violations", "losses", "figures", "unmended", "waiting"):
+        assert getattr(together, each) == getattr(apart, each)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "kinds"),
+    [
+        ([(0, 10), (1, 20)], []),
+        ([(0, 10), (1, 21)], ["ahead-of-work"]),
+        ([(0, 11), (1, 21)], ["ahead-of-work", "ahead-of-work"]),
+        ([(0, 10), (0, 5)], ["went-back"]),  # two commits in one step: their order matters
+        ([(0, 5), (0, 10)], []),
+    ],
+)
+def test_each_offset_of_a_commit_is_judged(offsets: list[tuple[int, int]], kinds: list[str]) -> None:
+    checker = CHECKERS["commits"]()
+    judging = Judging([checker])
+    for seen in from_logs(committed=10)[:14]:
+        judging.see(seen)
+    for fact in (evolve(regained(0), partition=1, why="reset"), evolve(processed(0, 20), partition=1)):
+        judging.see(Seen(14, 35 * MS, "app-1", 1, fact))
+    take_all = take_all_of(judging.handlers_of(OffsetCommitted))
+    assert take_all is not None
+    facts = [evolve(commit(offset), partition=partition) for partition, offset in offsets]
+    take_all(15, 40 * MS, "b7/coordinator", 1, facts)
+
+    assert [each.kind for each in checker.violations] == kinds
 
 
 def appended(base: int, sequence: int) -> RecordsAppended:
