@@ -100,8 +100,8 @@ def compile_decoder(cls: type, fields: tuple[Field, ...], version: int) -> Decod
 
 
 def compile_loss(fields: tuple[Field, ...], version: int) -> Callable[[Any], bool] | None:
-    """A function that returns whether this version drops a set field of a value without an error, so that decoding
-    returns another value than was encoded; None if the version drops no field.
+    """A function that returns whether this version drops a set field of a value without an error; None if the version
+    drops no field. Decoding then returns another value than was encoded.
     """
     scope: dict[str, Any] = {}
     loses = _loss_expression("m", fields, version, scope)
