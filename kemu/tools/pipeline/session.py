@@ -37,8 +37,10 @@ LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options for a Java that only distributes tasks, so that Python workers get most of the processor time."""
 
 FEW_ROWS: Mapping[str, str] = {
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
