@@ -156,7 +156,7 @@ class Tables:
         if not there:
             nothing = [f"cast(null as {column.dataType.simpleString()}) `{column.name}`" for column in wanted]
             return self.spark.range(1).where("false").selectExpr(*nothing)  # Spark plans no work for such a table
-        rows = self.spark.read.schema(wanted).option("basePath", str(self.folder)).parquet(*there).select(*wanted.names)
+        rows = self.spark.read.schema(wanted).option("basePath", str(self.folder)).parquet(*there).drop("part", "table")
         size = sum(path.stat().st_size for place in there for path in Path(place).glob(f"{CAMPAIGN}=*/*.parquet"))
         return rows.coalesce(1) if size <= ONE_TASK_BYTES else rows
 
