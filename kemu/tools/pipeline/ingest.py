@@ -9,17 +9,19 @@ next ingestion deletes invalid parts of a killed ingestion. An analysis refuses 
 
 import errno
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
 from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.campaign import SPEC, Campaign, load
@@ -49,6 +51,8 @@ OF_CAMPAIGN_TRACES = frozenset(schema.name for schema in (STEPS, PACKETS, NOTES,
 OF_LONE_TRACES = frozenset(schema.name for schema in (*OF_TRACES, *COUNTED))
 """The tables that an ingestion reads or computes from traces outside campaigns, including the tables of metrics."""
 JOB_BYTES = 48 << 20
+ONE_TASK_BYTES = 2 << 20
+"""Largest table that one task reads whole, so that Spark plans no exchange between tasks, for some 100 runs."""
 GROUP_ROWS = 1 << 17
 """Maximum number of rows in a row group of a Parquet file."""
 T = TypeVar("T")
@@ -129,8 +133,8 @@ class Tables:
                 )
         return New(tuple(chunks), tuple(traces), units)
 
-    def ingest(self, new: New) -> str:
-        """Make a part from new chunks and traces; return the name of the part."""
+    def ingest(self, new: New) -> tuple[str, frozenset[str]]:
+        """Make a part from new chunks and traces; return the name of the part, and the types of its facts."""
         for left in self.folder.glob("part=*"):
             if left.name.removeprefix("part=") not in self.known.parts:
                 shutil.rmtree(left)
@@ -138,8 +142,8 @@ class Tables:
         part = self.folder / f"part={name}"
         part.mkdir(parents=True)
         jobs = jobs_of(new, part, self.spark.sparkContext.defaultParallelism)
-        self.spark.sparkContext.parallelize(jobs, len(jobs)).map(convert).sum()
-        return name
+        facts = self.spark.sparkContext.parallelize(jobs, len(jobs)).map(convert).collect()
+        return name, frozenset[str]().union(*facts)
 
     def commit(self, name: str, new: New) -> None:
         """Make a part valid: write its name, chunks and files into ``parts.json``."""
@@ -150,14 +154,44 @@ class Tables:
         there = [str(place) for place in self.known.folders(schema.name, self.parts if parts is None else parts)]
         wanted = schema.spark().add(CAMPAIGN, "string")
         if not there:
-            nothing = [F.lit(None).cast(column.dataType).alias(column.name) for column in wanted]
-            return self.spark.range(1).where("false").select(*nothing)  # Spark plans no work for such a table
-        return self.spark.read.schema(wanted).option("basePath", str(self.folder)).parquet(*there).select(*wanted.names)
+            nothing = [f"cast(null as {column.dataType.simpleString()}) `{column.name}`" for column in wanted]
+            return self.spark.range(1).where("false").selectExpr(*nothing)  # Spark plans no work for such a table
+        rows = self.spark.read.schema(wanted).option("basePath", str(self.folder)).parquet(*there).drop("part", "table")
+        size = sum(path.stat().st_size for place in there for path in Path(place).glob(f"{CAMPAIGN}=*/*.parquet"))
+        return rows.coalesce(1) if size <= ONE_TASK_BYTES else rows
 
     def write(self, part: str, schema: Schema, rows: DataFrame) -> None:
         """Write rows of a table, with a last column ``campaign``, into a part."""
         place = self.folder / f"part={part}" / f"table={schema.name}"
         rows.write.mode("append").partitionBy(CAMPAIGN).parquet(str(place))
+
+
+class Views(Mapping[str, DataFrame]):
+    """Name -> table, of all valid parts or of ``parts``; a table is read when it is first asked for."""
+
+    def __init__(self, tables: Tables, parts: Sequence[str] | None = None) -> None:
+        self._tables = tables
+        self._parts = parts
+        self._read: dict[str, DataFrame] = {}
+
+    def __getitem__(self, name: str) -> DataFrame:
+        if name not in self._read:
+            self._read[name] = self._tables.read(SCHEMAS[name], self._parts)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(SCHEMAS)
+
+    def __len__(self) -> int:
+        return len(SCHEMAS)
+
+
+def register(tables: Mapping[str, DataFrame], sql: str) -> None:
+    """Register the tables that the SQL names as Spark views with their names."""
+    words = set(re.findall(r"\w+", sql.lower()))
+    for name in tables:
+        if name in words:
+            tables[name].createOrReplaceTempView(name)
 
 
 @frozen
@@ -213,8 +247,8 @@ def _bins(sized: Sequence[tuple[T, int]], cores: int) -> Iterator[list[T]]:
         yield items
 
 
-def convert(job: IngestJob) -> int:
-    """Do a job on an executor; return the number of written rows.
+def convert(job: IngestJob) -> frozenset[str]:
+    """Do a job on an executor; return the types of the written facts.
 
     The executor writes a file under a temporary name, and then renames the file. The final name depends only on the
     job, so a repeated job replaces the file.
@@ -228,16 +262,22 @@ def convert(job: IngestJob) -> int:
         raise ChunkFailed(f"{job.part} cannot be written: {os.strerror(error.errno or errno.EIO)}") from None
 
 
-def _convert(job: IngestJob) -> int:
+def _convert(job: IngestJob) -> frozenset[str]:
+    facts: set[str] = set()
     with ExitStack() as stack:
         files = {name: stack.enter_context(_Growing(job, schema)) for name, schema in RECORDED.items()}
-        for chunk in job.chunks:
-            for schema in OF_CHUNKS:
-                for batch in _read(Path(chunk) / f"{schema.name}.parquet", schema).to_batches():
-                    files[schema.name].write(batch)
-        for name, batch in batches(job.spans, job.tables):
+        for name, batch in chain(_of_chunks(job.chunks), batches(job.spans, job.tables)):
             files[name].write(batch)
-        return sum(file.rows for file in files.values())
+            if name == NOTES.name:
+                facts.update(pc.unique(batch.column("fact")).to_pylist())
+    return frozenset(facts)
+
+
+def _of_chunks(chunks: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    for chunk in chunks:
+        for schema in OF_CHUNKS:
+            for batch in _read(Path(chunk) / f"{schema.name}.parquet", schema).to_batches():
+                yield schema.name, batch
 
 
 def _read(path: Path, schema: Schema) -> pa.Table:
@@ -262,7 +302,6 @@ class _Growing:
         self._writer: pq.ParquetWriter | None = None
         self._held: list[pa.RecordBatch] = []
         self._held_rows = 0
-        self.rows = 0
 
     def __enter__(self) -> "_Growing":
         return self
@@ -283,7 +322,6 @@ class _Growing:
             self._final.parent.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(self._fresh, self._schema.arrow(), compression="zstd")
         self._writer.write_table(table)
-        self.rows += table.num_rows
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:

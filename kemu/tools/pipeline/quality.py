@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from kemu.emulator.watching.interruptions import Cause
 from kemu.protocol.frozen import frozen
+from kemu.tools.pipeline.ingest import register
 from kemu.tools.pipeline.tables import schemas
 from kemu.tools.pipeline.tables.columns import Schema
 from kemu.tools.pipeline.tables.derived import DERIVED
@@ -225,10 +226,9 @@ def check(tables: Mapping[str, DataFrame], rows: Mapping[str, int]) -> list[Brok
     """Return the broken constraints.
 
     Args:
-        tables: Name -> table; a Spark view with the same name must exist.
+        tables: Name -> table. Tables that a constraint names become Spark views.
         rows: Name -> number of rows. A table without rows is not read.
     """
-    spark = next(iter(tables.values())).sparkSession
     asked = [
         each for each in CONSTRAINTS if each.table in tables and (rows[each.table] or each.kind is ConstraintKind.SUM)
     ]
@@ -237,10 +237,15 @@ def check(tables: Mapping[str, DataFrame], rows: Mapping[str, int]) -> list[Brok
     single = " union all ".join(f"select {k} k, count(*) bad from ({each.breaks})" for k, each in enumerate(others))
     broken = []
     for constraints, query in ((at_once, _all_at_once(at_once, rows)), (others, single)):
-        for index, bad in spark.sql(query).where("bad > 0").orderBy("k").collect() if query else ():
-            example = spark.sql(constraints[index].breaks).first()
+        for index, bad in _ask(tables, query).where("bad > 0").orderBy("k").collect() if query else ():
+            example = _ask(tables, constraints[index].breaks).first()
             broken.append(BrokenConstraint(constraints[index], bad, _said(example)))
     return broken
+
+
+def _ask(tables: Mapping[str, DataFrame], query: str) -> DataFrame:
+    register(tables, query)
+    return tables[next(iter(tables))].sparkSession.sql(query)
 
 
 def _all_at_once(constraints: Sequence[Constraint], rows: Mapping[str, int]) -> str:

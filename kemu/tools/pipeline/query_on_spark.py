@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kemu.tools.pipeline.errors import CampaignError
-from kemu.tools.pipeline.ingest import Tables
+from kemu.tools.pipeline.ingest import Tables, Views, register
 from kemu.tools.pipeline.query import QueryAnswer, first_line, parts_of, shown, summaries_of
 
 RUNS_CODE = {
@@ -57,11 +57,8 @@ def ask_spark(spark: SparkSession, place: Path, sql: str, limit: int) -> QueryAn
 
 def _register(spark: SparkSession, place: Path, sql: str) -> None:
     """Register the tables and summaries that the SQL names as views of their names."""
-    tables = Tables(spark, (place / "tables").resolve())
+    register(Views(Tables(spark, (place / "tables").resolve())), sql)
     words = set(re.findall(r"\w+", sql.lower()))
-    for name, schema in tables.known.tables.items():
-        if name in words:
-            tables.read(schema).createOrReplaceTempView(name)
     for name, path in summaries_of(place).items():
         if name in words:
             declared = from_arrow_schema(pq.read_schema(path))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
@@ -21,11 +22,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.errors import CampaignError, Unfinished
-from kemu.tools.pipeline.ingest import SCHEMAS, New, Tables
+from kemu.tools.pipeline.ingest import SCHEMAS, New, Tables, Views
 from kemu.tools.pipeline.quality import BrokenConstraint, check
 from kemu.tools.pipeline.summaries import SUMMARIES
 from kemu.tools.pipeline.tables.derived import TABLES, DerivedTable
-from kemu.tools.pipeline.tables.schemas import BAD_RECORDS, NOTES, RUNS
+from kemu.tools.pipeline.tables.schemas import BAD_RECORDS, RUNS
 
 Say = Callable[[str], None]
 T = TypeVar("T")
@@ -81,12 +82,21 @@ def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis
             _add(tables, new, clock)
         with clock.time("counts"):
             done.rows = {name: tables.known.rows(name) for name in SCHEMAS}
-        views = register(tables)
-        with clock.time("constraints"):
-            done.broken = check(views, done.rows)
-        write_summaries(views, done.rows, out / "summaries", clock)
+        views = Views(tables)
+
+        summaries = out / "summaries"
+        summaries.mkdir(parents=True, exist_ok=True)
+
+        def judge(summary: str) -> None:
+            with clock.time(f"summary {summary}" if summary else "constraints"):
+                if summary:
+                    write_summary(summary, views, done.rows, summaries)
+                else:
+                    done.broken = check(views, done.rows)
+
+        side_by_side(judge, ["", *SUMMARIES])
         done.bad_records = bad_records(tables)
-        done.headline = json.loads((out / "summaries" / "headline.json").read_text(encoding="utf-8"))
+        done.headline = json.loads((summaries / "headline.json").read_text(encoding="utf-8"))
     except CampaignError:
         raise
     except OSError as error:
@@ -100,32 +110,35 @@ def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis
 def _add(tables: Tables, new: New, clock: _Clock) -> None:
     """Add a part with the recorded tables and the derived tables."""
     with clock.time("ingest"):
-        part = tables.ingest(new)
-    make_derived(tables, part, clock)
+        part, facts = tables.ingest(new)
+    make_derived(tables, part, facts, clock)
     tables.commit(part, new)
 
 
-def make_derived(tables: Tables, part: str, clock: _Clock | None = None) -> None:
-    """Make all derived tables (``TABLES``) of a part from its recorded tables."""
-    clock = clock or _Clock({}, lambda text: None)
-    campaign = tables.read(RUNS, [part]).select("run_id", "campaign")
-    there = {row["fact"] for row in tables.read(NOTES, [part]).select("fact").distinct().collect()}
+def make_derived(tables: Tables, part: str, facts: frozenset[str], clock: _Clock) -> None:
+    """Make the derived tables (``TABLES``) of a part from its recorded tables, without those about other facts."""
+    views = Views(tables, [part])
+    campaign = views[RUNS.name].select("run_id", "campaign")
+    wanted = [table for table in TABLES if not table.about or not facts.isdisjoint(table.about)]
+    made = {table.schema.name: Event() for table in wanted}
 
     def make(table: DerivedTable) -> None:
-        with clock.time(table.schema.name):
-            made = table.make(*(tables.read(schema, [part]).drop("campaign") for schema in table.needs))
-            tables.write(part, table.schema, made.join(campaign, "run_id", how="inner"))
+        needs = [schema.name for schema in table.needs]
+        for name in needs:
+            if name in made:
+                made[name].wait()  # ``side_by_side`` began it earlier
+        try:
+            with clock.time(table.schema.name):
+                rows = table.make(*(views[name].drop("campaign") for name in needs))
+                tables.write(part, table.schema, rows.join(campaign, "run_id", how="inner"))
+        finally:
+            made[table.schema.name].set()
 
-    left = [table for table in TABLES if not table.about or not there.isdisjoint(table.about)]
-    while left:
-        unmade = {table.schema.name for table in left}
-        ready = [table for table in left if unmade.isdisjoint(schema.name for schema in table.needs)]
-        side_by_side(make, ready)
-        left = [table for table in left if table not in ready]
+    side_by_side(make, wanted)
 
 
 def side_by_side(work: Callable[[T], None], items: Iterable[T]) -> None:
-    """Call a function for several items at a time, because Spark plans a query on one core."""
+    """Call a function for several items at a time, in their order, because Spark plans a query on one core."""
     pool = ThreadPoolExecutor(os.cpu_count() or 1)
     try:
         for done in [pool.submit(work, item) for item in items]:
@@ -134,45 +147,31 @@ def side_by_side(work: Callable[[T], None], items: Iterable[T]) -> None:
         pool.shutdown(wait=False, cancel_futures=True)  # after an interrupt, Java ends the calls that have begun
 
 
-def register(tables: Tables) -> dict[str, DataFrame]:
-    """Register every table as a Spark view with the name of the table."""
-    views = {name: tables.read(schema) for name, schema in SCHEMAS.items()}
-    for name, view in views.items():
-        view.createOrReplaceTempView(name)
-    return views
-
-
 def bad_records(tables: Tables) -> list[dict[str, Any]]:
     """The unreadable data, ordered by file and place."""
     found = [row for path in tables.known.files(BAD_RECORDS.name) for row in pq.ParquetFile(path).read().to_pylist()]
     return sorted(found, key=lambda row: (row["path"], row["at_byte"]))
 
 
-def write_summaries(views: dict[str, DataFrame], rows: Mapping[str, int], folder: Path, clock: _Clock) -> None:
-    """Compute every summary, and write the summary as Parquet, CSV and JSON, each by a rename of a complete file.
+def write_summary(name: str, views: Mapping[str, DataFrame], rows: Mapping[str, int], folder: Path) -> None:
+    """Compute a summary, and write it as Parquet, CSV and JSON, each by a rename of a complete file.
 
     Args:
+        name: The summary of ``SUMMARIES``.
         views: Name -> table.
         rows: Name -> number of rows; a summary of a table without rows is empty, and Spark runs nothing for it.
         folder: The folder of the summaries.
-        clock: Measures the durations.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-
-    def write(name: str) -> None:
-        with clock.time(f"summary {name}"):
-            summary = SUMMARIES[name]
-            made = summary.make(views)
-            table = made.toArrow() if rows[summary.of.name] else to_arrow_schema(made.schema).empty_table()
-            found = table.to_pylist()
-            with _whole(folder / f"{name}.parquet") as path:
-                pq.write_table(table, path)
-            with _whole(folder / f"{name}.json") as path:
-                path.write_text(json.dumps(found, indent=1), encoding="utf-8")
-            with _whole(folder / f"{name}.csv") as path:
-                write_csv(path, table.column_names, found)
-
-    side_by_side(write, SUMMARIES)
+    summary = SUMMARIES[name]
+    made = summary.make(views)
+    table = made.toArrow() if rows[summary.of.name] else to_arrow_schema(made.schema).empty_table()
+    found = table.to_pylist()
+    with _whole(folder / f"{name}.parquet") as path:
+        pq.write_table(table, path)
+    with _whole(folder / f"{name}.json") as path:
+        path.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    with _whole(folder / f"{name}.csv") as path:
+        write_csv(path, table.column_names, found)
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:

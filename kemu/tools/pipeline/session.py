@@ -37,8 +37,10 @@ LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options for a Java that only distributes tasks, so that Python workers get most of the processor time."""
 
 FEW_ROWS: Mapping[str, str] = {
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
@@ -202,9 +204,28 @@ def start_spark(
         raise SparkTrouble(f"Spark does not start: {_first_line(error)}") from None
     except Exception as error:  # py4j wraps every exception of Java
         raise SparkTrouble(_why_not(error, master)) from None
+    _remember_classes(spark)
     if not master.startswith("local"):
         _ship_package(spark)
     return spark
+
+
+def _remember_classes(spark: "SparkSession") -> None:
+    """Look up classes once that PySpark asks for with each column, for which Java looks through all its archives."""
+    view: Any = spark.sparkContext._jvm
+    for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
+        setattr(view, name, _Remembered(getattr(view, name)))
+
+
+class _Remembered:
+    """A class of Java; each of its methods is looked up once."""
+
+    def __init__(self, java: Any) -> None:
+        self._java = java
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__dict__[name] = getattr(self._java, name)
+        return found
 
 
 @contextmanager

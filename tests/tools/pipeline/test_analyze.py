@@ -15,10 +15,10 @@ from kemu.tools.commands.analyze import as_dict as analysis_as_dict
 from kemu.tools.commands.query import as_table
 from kemu.tools.pipeline.campaign import Campaign
 from kemu.tools.pipeline.errors import CampaignError
-from kemu.tools.pipeline.ingest import Tables
+from kemu.tools.pipeline.ingest import Tables, Views, register
 from kemu.tools.pipeline.quality import check
 from kemu.tools.pipeline.query import QueryAnswer, ask, tables_and_columns
-from kemu.tools.pipeline.run import Analysis, analyze, register
+from kemu.tools.pipeline.run import Analysis, analyze
 from kemu.tools.pipeline.summaries import SUMMARIES
 from kemu.tools.pipeline.tables.derived import DERIVED
 from kemu.tools.pipeline.tables.schemas import FAULTS, REBALANCES, RECORDED, RUNS
@@ -58,6 +58,7 @@ def test_the_numbers_are_those_of_kemu_run(small_campaign: Campaign, tables: Tab
     """Numbers in Spark equal ``kemu run --format json`` on every run, and on lone traces too."""
     rows = {row["run_id"]: row.asDict() for row in tables.read(RUNS).where("verdict is not null").collect()}
     downtime: dict[str, dict[str, int]] = {}
+    register(Views(tables), "downtime")
     for row in tables.spark.sql(
         "select run_id, `group`, partition, sum(until_us - from_us) us from downtime group by all"
     ).collect():
@@ -114,7 +115,7 @@ def test_a_second_analysis_reads_only_what_is_new(
         tables = Tables(spark, folder)
         new = tables.find_new(root)
         if new:
-            tables.commit(tables.ingest(new), new)
+            tables.commit(tables.ingest(new)[0], new)
         return len(new.units)
 
     taken = [take(), take()]
@@ -150,15 +151,10 @@ def test_a_constraint_that_does_not_hold_is_found(spark: "SparkSession", tables:
     wrong = runs.unionByName(runs.limit(1)).selectExpr("* except (digest)", "'short' as digest")
     moved = runs.where("moved > 0").count()
     stray = tables.read(FAULTS).limit(1).selectExpr("* except (run_id)", "'nobody' as run_id")
-    wrong.createOrReplaceTempView("runs")
-    stray.createOrReplaceTempView("faults")
     asked = {"runs": wrong, "faults": stray, "rebalances": tables.read(REBALANCES)}
-    try:
-        found = {
-            (broken.constraint.name, broken.rows) for broken in check(asked, {"runs": 4, "faults": 1, "rebalances": 0})
-        }
-    finally:
-        register(tables)
+    found = {
+        (broken.constraint.name, broken.rows) for broken in check(asked, {"runs": 4, "faults": 1, "rebalances": 0})
+    }
 
     assert found == {
         ("(run_id) is unique", 1),

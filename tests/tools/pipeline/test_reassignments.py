@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from kemu.tools.pipeline.ingest import Tables
+from kemu.tools.pipeline.ingest import Tables, Views, register
 from kemu.tools.pipeline.quality import check
 from kemu.tools.pipeline.rows import figure_columns, reassignment_step_rows
-from kemu.tools.pipeline.run import register
 from kemu.tools.pipeline.tables.schemas import REASSIGNMENT_STEPS
 from tests.tools.pipeline.lone import MOVED, Analyzed, LoneRuns
 
@@ -45,18 +44,15 @@ def test_the_summary_says_what_the_run_said(spark: "SparkSession", lone_runs: Lo
 def test_steps_that_do_not_fit_the_run_are_found(spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed) -> None:
     """Other bytes than the run moved, a step the controller never committed, one too few."""
     tables = Tables(spark, (lone.out / "tables").resolve())
-    views = register(tables)
+    views = Views(tables)
+    register(views, " ".join(views))
     wrong = {
         "reassignment_steps": views["reassignment_steps"]
         .where("number > 1")
         .withColumn("committed_us", F.col("committed_us") + 1)
         .withColumn("moved_bytes", F.col("moved_bytes") + 1)
     }
-    wrong["reassignment_steps"].createOrReplaceTempView("reassignment_steps")
-    try:
-        found = {broken.constraint.name for broken in check(wrong, dict.fromkeys(wrong, 1))}
-    finally:
-        register(tables)
+    found = {broken.constraint.name for broken in check(wrong, dict.fromkeys(wrong, 1))}
 
     assert found >= {
         "the controller said so", "adds up to runs.moved_bytes", "adds up to runs.reassignment_steps",

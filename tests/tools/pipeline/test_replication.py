@@ -15,9 +15,8 @@ from kemu.protocol.notes.replication import (
     LeaderElectedForPartition,
     NodeWritten,
 )
-from kemu.tools.pipeline.ingest import Tables
+from kemu.tools.pipeline.ingest import Tables, Views, register
 from kemu.tools.pipeline.quality import check
-from kemu.tools.pipeline.run import register
 from kemu.tools.pipeline.summaries.replication import isr_health, leader_changes, leaderless_by_cause
 from kemu.tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
 from kemu.tools.pipeline.tables.schemas import ISR_CHANGES, LEADERLESS, LEADERSHIPS, RUNS
@@ -183,18 +182,14 @@ def test_the_tables_of_replicas_hold_their_constraints_over_whole_runs(lone: Ana
 def test_tables_of_replicas_that_are_wrong_break_constraints(spark: "SparkSession", lone: Analyzed) -> None:
     """A state that is missing, a leadership that lasts too long: otherwise the test above proves nothing."""
     tables = Tables(spark, (lone.out / "tables").resolve())
-    views = register(tables)
+    views = Views(tables)
+    register(views, " ".join(views))
     wrong = {
         "isr_changes": views["isr_changes"].where("why is null or why <> 'expand'"),
         "leaderships": views["leaderships"].withColumn("until_us", F.col("until_us") + 60_000_000),
         "leaderless": views["leaderless"].withColumn("elect_us", F.col("elect_us") + 1),
     }
-    for name, rows in wrong.items():
-        rows.createOrReplaceTempView(name)
-    try:
-        found = {broken.constraint.name for broken in check(wrong, dict.fromkeys(wrong, 1))}
-    finally:
-        register(tables)
+    found = {broken.constraint.name for broken in check(wrong, dict.fromkeys(wrong, 1))}
 
     assert found >= {
         "holds what its writers say they wrote", "a partition has one leader at a time", "its parts add up",
@@ -213,7 +208,8 @@ def test_times_are_those_of_the_runs_own_metrics_partition_by_partition(
     spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed, name: str
 ) -> None:
     """``emulator.metrics.leading`` counts one fact after the other."""
-    register(Tables(spark, (lone.out / "tables").resolve()))
+    views = Views(Tables(spark, (lone.out / "tables").resolve()))
+    register(views, " ".join(views))
     run_id, figures = lone_runs.replicated[name].run_id, lone_runs.replicated[name].live.figures.replication
     assert figures is not None
     in_isr = "select partition, sum(until_us - at_us) from isr_changes where $RUN and {} group by partition"

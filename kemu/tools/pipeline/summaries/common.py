@@ -39,7 +39,7 @@ def time_by_cause(
         .agg(
             F.count("*").alias("intervals"),
             F.countDistinct("run_id").alias("runs"),
-            F.sum(seconds).alias(total),
+            (F.sum(length) / F.lit(1e6)).alias(total),
             F.median(seconds).alias("median_s"),
             F.percentile(seconds, F.lit(0.95)).alias("p95_s"),
             F.max(seconds).alias("max_s"),

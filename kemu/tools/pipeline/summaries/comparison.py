@@ -53,10 +53,8 @@ def _working_cells(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 def _long(runs: DataFrame) -> DataFrame:
     """A table with one row per run and figure: (campaign, cell, scenario, profile, settings, seed, figure, value)."""
-    pairs = F.explode(
-        F.array(*[F.struct(F.lit(name).alias("figure"), F.col(name).cast("double").alias("value")) for name in COLUMNS])
-    )
-    return runs.select(*CELL, "seed", pairs.alias("f")).select(*CELL, "seed", "f.*").where(F.col("value").isNotNull())
+    pairs = ", ".join(f"('{name}', cast({name} as double))" for name in COLUMNS)
+    return runs.selectExpr(*CELL, "seed", f"inline(array({pairs})) as (figure, value)").where("value is not null")
 
 
 def _at(values: Column, rank: Column) -> Column:

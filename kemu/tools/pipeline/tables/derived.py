@@ -52,12 +52,12 @@ class DerivedTable:
 
 
 TABLES = (
+    DerivedTable(OWNERSHIP, ownership, (NOTES,)),
     DerivedTable(GENERATIONS, generations, (NOTES,)),
     DerivedTable(EPOCHS, epochs, (NOTES,), ("GroupEpochsChanged",)),
     DerivedTable(MEMBER_EPOCHS, member_epochs, (NOTES,), ("MemberReconciled",)),
     DerivedTable(LAYOUTS, layouts, (NOTES, MEMBER_EPOCHS)),
     DerivedTable(COMMITS, commits, (NOTES,)),
-    DerivedTable(OWNERSHIP, ownership, (NOTES,)),
     DerivedTable(UNOWNED, unowned, (NOTES, OWNERSHIP, RUNS)),
     DerivedTable(TASK_INTERVALS, task_intervals, (NOTES,), ("TaskBecame",)),
     DerivedTable(ISR_CHANGES, isr_changes, (NOTES,), ("NodeWritten", "LeadershipStated")),
