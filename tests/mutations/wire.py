@@ -145,7 +145,7 @@ MUTATIONS = [
         "        if available_us > self.now_us:\n            self._retry_by(available_us)\n            return\n",
         "",
         "clients/too-soon",
-        ("broker-crash-and-return:1",),
+        ("broker-crash-and-return:4",),
     ),
     Mutation(  # an admin takes its time
         "kemu/actors/clients/admin.py",
