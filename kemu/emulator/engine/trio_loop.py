@@ -1,7 +1,7 @@
 """The Trio loop takes the turns of a world.
 
-In the Trio loop every actor is a Trio task in its host's cancel scope. The task's coroutine waits for events. A
-dispatcher takes the next turn from the world, and resumes the coroutine of that actor with the event. The coroutine
+In the Trio loop every actor is a Trio task in its host's cancel scope. The task's generator waits for events. A
+dispatcher takes the next turn from the world, and resumes the generator of that actor with the event. The generator
 runs in the context of its own task until it waits again. So Trio's scheduling decides nothing, and a turn needs no trip
 through Trio's scheduler: such a trip costs a third of a turn. After ``TURNS_A_TRIP`` turns, other tasks of the loop
 run. An interrupt or a cancellation waits for this trip.
@@ -9,7 +9,6 @@ run. An interrupt or a cancellation waits for this trip.
 A live run follows the clock of the Trio loop: the dispatcher waits until an entry is due, or until an outside call.
 """
 
-import types
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import TypeAlias
@@ -18,7 +17,6 @@ import trio
 
 from kemu.actors.machine import Event
 from kemu.emulator.engine.hosts import Actor
-from kemu.emulator.engine.shell import run_actor
 from kemu.emulator.engine.world import World
 
 
@@ -57,38 +55,38 @@ TURNS_A_TRIP = 50
 """Turns between two trips through Trio's scheduler, which then runs other tasks: a millisecond or two."""
 
 
-@types.coroutine
-def _next_event() -> Generator[None, Event, Event]:
-    """Suspend the coroutine of an actor until the dispatcher resumes it with an event."""
-    return (yield)
+def _turns(take_turn: Callable[[Event], None]) -> Generator[None, Event, None]:
+    """Wait for events and take turns until closed.
+
+    No wait separates a step from its effects, so a crash occurs before or after a turn, never within a turn. After a
+    crash, no ``finally`` may send a message.
+    """
+    while True:
+        take_turn((yield))
 
 
 class _Desk:
-    """The port of an actor's task: the place where the actor's coroutine waits for its next event."""
+    """The task of an actor, and the place where its generator waits for the next event."""
 
     def __init__(self, dispatcher: "_Dispatcher", actor: Actor) -> None:
         self._dispatcher = dispatcher
-        self.take_turn: Callable[[Event], None] = partial(dispatcher.world.take_turn, actor)
-        """Take one turn of this actor."""
+        self._turns = _turns(partial(dispatcher.world.take_turn, actor))
         self.scope = trio.CancelScope()
-        self.next_event: Callable[[], Awaitable[Event]] = _next_event
-        """Wait for the next event."""
         self.resume: Callable[[Event], object]
-        """Let the coroutine take a turn in the context of its task; raise what the turn raised."""
+        """Let the generator take a turn in the context of its task; raise what the turn raised."""
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
-        """Keep the actor's coroutine until cancelled; the end of its host cancels it."""
-        coroutine = run_actor(self)
-        coroutine.send(None)
+        """Keep the actor's generator until cancelled; the end of its host cancels it."""
+        next(self._turns)
         run: Callable[..., object] = trio.lowlevel.current_task().context.run
-        self.resume = partial(run, coroutine.send)
+        self.resume = partial(run, self._turns.send)
         self._dispatcher.wake()
         try:
             with self.scope:
                 await trio.lowlevel.wait_task_rescheduled(_at_once)
         finally:
-            coroutine.close()
+            self._turns.close()
 
 
 class _Dispatcher:
@@ -105,7 +103,7 @@ class _Dispatcher:
         world.actor_went = self.went
 
     def wake(self) -> None:
-        """Wake the dispatcher; called by a new task once its coroutine waits."""
+        """Wake the dispatcher; called by a new task once its generator waits."""
         trio.lowlevel.reschedule(self._task)
 
     def came(self, actor: Actor) -> None:
