@@ -10,11 +10,11 @@ Source of the idea: Kafka's message schemas (``versions``, ``nullableVersions``,
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, cast, dataclass_transform, get_type_hints
+from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
 import attrs
 
-from kemu.protocol.frozen import evolve, frozen, plain_fields
+from kemu.protocol.frozen import evolve, frozen, frozen_fields
 
 T = TypeVar("T")
 
@@ -137,12 +137,8 @@ def _versions(metadata: Mapping[str, Any]) -> tuple[int, int, bool]:
 def fields_of(cls: type) -> tuple[Field, ...]:
     """The fields of a message or a struct, in order of declaration."""
     hints = get_type_hints(cls)
-    plain = plain_fields(cls)
-    if plain is not None:
-        return tuple(Field(name, hints[name], *_versions(each.metadata), each.default) for name, each in plain.items())
     return tuple(
-        Field(each.name, hints[each.name], *_versions(each.metadata), each.default)
-        for each in attrs.fields(cast(Any, cls))
+        Field(each.name, hints[each.name], *_versions(each.metadata), each.default) for each in frozen_fields(cls)
     )
 
 
