@@ -1,8 +1,8 @@
-"""``@frozen``: attrs' frozen classes with slots, completed by attrs at their first use.
+"""``@frozen`` and ``@define``: classes of attrs with slots, completed at their first use.
 
 A run uses few of the classes that it imports, and attrs compiles methods for each class. These methods took half of the
 time to start. So a class begins with its slots and with methods that all classes share. The first instance of a class,
-or the first request for its fields, makes attrs compile the other methods. Type checkers see ``attrs.frozen`` itself.
+or the first request for its fields, makes attrs compile the other methods. Type checkers see attrs' own decorators.
 
 The ``__init__`` of a class is the compiled one of another class with as many fields, under other names. It does what
 attrs' own does. attrs makes it only for classes with rarer options.
@@ -18,6 +18,7 @@ import attrs
 from attrs.exceptions import FrozenInstanceError
 
 if TYPE_CHECKING:
+    from attrs import define as define
     from attrs import evolve as evolve
     from attrs import frozen as frozen
 else:
@@ -27,15 +28,22 @@ else:
         references.
         """
         if cls is None:
-            return lambda cls: frozen(cls, **options)
+            return lambda cls: _made(cls, options, _SHARED)
+        return _made(cls, options, _SHARED)
+
+    def define(cls):
+        """A mutable class with slots. No field has a converter or a validator: attrs would call them at each change."""
+        return _made(cls, {}, _SHARED_BY_MUTABLE)
+
+    def _made(cls, options, shared):
         inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__slots__", ())}
         names = [name for name, kind in vars(cls).get("__annotations__", {}).items() if not _of_the_class(kind)]
         body = {name: each for name, each in vars(cls).items() if name not in (*names, "__dict__", "__weakref__")}
         slots = tuple(name for name in names if name not in inherited)
-        made = type(cls)(cls.__name__, cls.__bases__, _SHARED | body | {"__slots__": slots})
+        made = type(cls)(cls.__name__, cls.__bases__, shared | body | {"__slots__": slots})
         for method in body.values():
             _move(method, cls, made)
-        _WRITTEN[made] = _Written(cls, names, options)
+        _WRITTEN[made] = _Written(cls, names, options, shared is _SHARED)
         return made
 
     def evolve(instance, /, **changes):
@@ -56,7 +64,7 @@ class _Later:
     def __get__(self, instance: object, cls: type) -> Any:
         name = self._name
         made: Any = next(base for base in cls.__mro__ if vars(base).get(name) is self)
-        written, _, options = _WRITTEN[made]
+        written, _, options, _ = _WRITTEN[made]
         init = "__init__" if options.get("init", "__init__" not in vars(written)) else "__attrs_init__"
         if name == init and (fields := _own_fields(made)) is not None:
             setattr(made, name, _init(made, name, fields))
@@ -70,8 +78,9 @@ _LATER = {name: _Later(name) for name in ("__attrs_attrs__", "__attrs_init__", "
 
 def _complete(made: type) -> None:
     """Let attrs make what the class still lacks."""
-    written, _, options = _WRITTEN[made]
-    whole = attrs.frozen(eq=False, repr=False, getstate_setstate=False, weakref_slot=False, **options)(written)
+    written, _, options, is_frozen = _WRITTEN[made]
+    decorator = attrs.frozen if is_frozen else attrs.define
+    whole = decorator(eq=False, repr=False, getstate_setstate=False, weakref_slot=False, **options)(written)
     for name, later in _LATER.items():
         if vars(made).get(name) is later:
             if name in vars(whole):
@@ -101,15 +110,16 @@ class _Written(NamedTuple):
     cls: type
     names: list[str]
     options: Mapping[str, Any]
+    is_frozen: bool
 
 
 _WRITTEN: dict[type, _Written] = {}
-"""Frozen class -> the class as it was written."""
+"""Class made here -> the class as it was written."""
 
 
 def is_frozen(kind: object) -> bool:
-    """Whether a type is a class made here. ``attrs.has`` would make attrs complete the class."""
-    return kind in _WRITTEN
+    """Whether a type is a frozen class. ``attrs.has`` would make attrs complete the class."""
+    return kind in _WRITTEN and _WRITTEN[kind].is_frozen  # type: ignore[index]
 
 
 class FrozenField(NamedTuple):
@@ -142,7 +152,7 @@ def _own_fields(cls: type) -> tuple[FrozenField, ...] | None:
     """The fields of a class if ``_init`` knows all its options, each stored under its own name; else None."""
     if cls not in _WRITTEN or not _WRITTEN[cls].options.keys() <= {"init", "kw_only"}:
         return None
-    written, names, options = _WRITTEN[cls]
+    written, names, options, _ = _WRITTEN[cls]
     if any("__attrs_attrs__" in vars(base) for base in written.__mro__):
         return None
     fields: list[FrozenField] = []
@@ -192,10 +202,11 @@ def _init(cls: type, called: str, fields: tuple[FrozenField, ...]) -> FunctionTy
     given = {f"field_{number}": each.name for number, each in enumerate(fields)}
     checks = hasattr(cls, "__attrs_post_init__")
     shapes = tuple((_makes(each.default), each.converter is not None, each.kw_only) for each in fields)
-    template = _template(shapes, checks)
+    template = _template(shapes, checks, is_frozen(cls))
     code = template.replace(
         co_name=called,
         co_varnames=tuple(given.get(name, name) for name in template.co_varnames),
+        co_names=tuple(given.get(name, name) for name in template.co_names),
         co_consts=tuple(given.get(const, const) if type(const) is str else const for const in template.co_consts),
         co_qualname=f"{cls.__qualname__}.{called}",
     )
@@ -215,7 +226,7 @@ def _init(cls: type, called: str, fields: tuple[FrozenField, ...]) -> FunctionTy
             if (taken := _taken_by(converter)) is not None:
                 kinds[name] = taken
     made = FunctionType(code, known, called, tuple(defaults[0].values()) or None)
-    made.__kwdefaults__ = defaults[1] or None  # type: ignore[assignment]
+    made.__kwdefaults__ = defaults[1] or None
     made.__annotations__ = {**kinds, "return": None}
     return made
 
@@ -228,19 +239,20 @@ def _taken_by(converter: Any) -> Any:
 
 
 @cache
-def _template(shapes: tuple[tuple[bool, bool, bool], ...], checks: bool) -> CodeType:
-    """The code of an ``__init__``: whether each field has a factory, has a converter, and is only a keyword, and
-    whether a method of the class checks the instance.
+def _template(shapes: tuple[tuple[bool, bool, bool], ...], checks: bool, is_frozen: bool) -> CodeType:
+    """The code of an ``__init__``: whether each field has a factory, has a converter, and is only a keyword; whether a
+    method of the class checks the instance; and whether the class is frozen.
     """
     names = [f"field_{number}" for number in range(len(shapes))]
     by_place = [name for name, (_, _, kw_only) in zip(names, shapes, strict=True) if not kw_only]
     by_name = [name for name, (_, _, kw_only) in zip(names, shapes, strict=True) if kw_only]
     arguments = ", ".join(["self", *by_place, *(["*", *by_name] if by_name else [])])
-    lines = [f"def __init__({arguments}):", "    put = _setter(self)"]
+    lines = [f"def __init__({arguments}):", *(["    put = _setter(self)"] if is_frozen else [])]
     for number, (name, (makes, converts, _)) in enumerate(zip(names, shapes, strict=True)):
         value = f"make_{number}() if {name} is NOTHING else {name}" if makes else name
-        lines.append(f"    put('{name}', {f'convert_{number}({value})' if converts else value})")
-    lines += ["    self.__attrs_post_init__()"] if checks else []
+        value = f"convert_{number}({value})" if converts else value
+        lines.append(f"    put('{name}', {value})" if is_frozen else f"    self.{name} = {value}")
+    lines += ["    self.__attrs_post_init__()"] if checks else ["    pass"]
     defined: dict[str, FunctionType] = {}
     exec("\n".join(lines), defined)
     return defined["__init__"].__code__
@@ -286,13 +298,12 @@ def _refuse(self: Any, name: str, value: Any = None) -> None:
     raise FrozenInstanceError
 
 
-_SHARED = {
+_SHARED_BY_MUTABLE = {
     **_LATER,
     "__eq__": _equal,
-    "__hash__": _hash,
+    "__hash__": None,
     "__repr__": _repr,
     "__getstate__": _get_state,
     "__setstate__": _set_state,
-    "__setattr__": _refuse,
-    "__delattr__": _refuse,
 }
+_SHARED = {**_SHARED_BY_MUTABLE, "__hash__": _hash, "__setattr__": _refuse, "__delattr__": _refuse}

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from attrs.exceptions import FrozenInstanceError
 
-from kemu.protocol.frozen import evolve, frozen, frozen_fields
+from kemu.protocol.frozen import define, evolve, frozen, frozen_fields, is_frozen
 
 
 def declared(decorator):
@@ -267,3 +267,39 @@ def test_fields_that_convert_and_classes_that_check_need_no_attrs():
         assert type(vars(ours)["__attrs_attrs__"]).__name__ == "_Later", "attrs was not asked"
         of_attrs = [(each.name, each.type, each.default, each.metadata, each.kw_only) for each in attrs.fields(ours)]
         assert [each[:4] + each[5:] for each in frozen_fields(ours)] == of_attrs
+
+
+@pytest.mark.parametrize("decorator", [define, attrs.define])
+def test_a_mutable_class_behaves_as_one_of_attrs(decorator):
+    """The same assertions hold for ``attrs.define``."""
+
+    @decorator
+    class Account:
+        name: str
+        counts: list[int] = attrs.field(factory=list)
+        total: int = attrs.field(init=False)
+
+        def __attrs_post_init__(self):
+            self.total = sum(self.counts)
+
+    @decorator
+    class Plain:
+        name: str
+        size: int = 1
+
+    @decorator
+    class Empty:
+        pass
+
+    first, plain = Account("a", [1, 2]), Plain("b")
+    plain.size += 1
+
+    assert (first.total, Account("b").counts, plain.size) == (3, [], 2)
+    assert first == Account("a", [1, 2]) != Account("a") and plain == Plain(name="b", size=2) and Empty() == Empty()
+    assert repr(plain).endswith("Plain(name='b', size=2)") and plain != ("b", 2)
+    assert str(inspect.signature(Plain)) == "(name: str, size: int = 1) -> None"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(plain)
+    with pytest.raises(AttributeError):
+        plain.other = 1
+    assert not is_frozen(Plain)

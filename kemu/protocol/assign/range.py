@@ -9,12 +9,12 @@ remaining partitions are split into blocks.
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from attrs import define, field
+from attrs import field
 
 from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.assign.search.order import hash_map_order, hash_order, static_first, subscribers_by_topic
 from kemu.protocol.assign.search.racks import RackSet, member_racks, partition_racks, use_racks
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import define, frozen
 from kemu.protocol.names import MemberId
 
 

@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from attrs import define
-
 from kemu.emulator import facts
 from kemu.emulator.facts import Seen
 from kemu.emulator.watching.waiting_at_end import StillWaiting
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import define
 from kemu.protocol.names import host_of
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes.consumer_groups import GroupConverted
