@@ -119,7 +119,7 @@ _WRITTEN: dict[type, _Written] = {}
 
 def is_frozen(kind: object) -> bool:
     """Whether a type is a frozen class. ``attrs.has`` would make attrs complete the class."""
-    return kind in _WRITTEN and _WRITTEN[kind].is_frozen  # type: ignore[index]
+    return kind in _WRITTEN and _WRITTEN[kind].is_frozen
 
 
 class FrozenField(NamedTuple):

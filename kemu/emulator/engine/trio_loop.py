@@ -1,15 +1,14 @@
 """The Trio loop takes the turns of a world.
 
-In the Trio loop every actor is a Trio task in its host's cancel scope. The task's generator waits for events. A
-dispatcher takes the next turn from the world, and resumes the generator of that actor with the event. The generator
-runs in the context of its own task until it waits again. So Trio's scheduling decides nothing, and a turn needs no trip
+In the Trio loop every actor is a Trio task, which the end of its host cancels. The task waits. A dispatcher takes the
+next turn from the world, and takes it in the context of the task of that actor. So Trio's scheduling decides nothing, and a turn needs no trip
 through Trio's scheduler: such a trip costs a third of a turn. After ``TURNS_A_TRIP`` turns, other tasks of the loop
 run. An interrupt or a cancellation waits for this trip.
 
 A live run follows the clock of the Trio loop: the dispatcher waits until an entry is due, or until an outside call.
 """
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -55,38 +54,28 @@ TURNS_A_TRIP = 50
 """Turns between two trips through Trio's scheduler, which then runs other tasks: a millisecond or two."""
 
 
-def _turns(take_turn: Callable[[Event], None]) -> Generator[None, Event, None]:
-    """Wait for events and take turns until closed.
+class _Desk:
+    """The task of an actor.
 
     No wait separates a step from its effects, so a crash occurs before or after a turn, never within a turn. After a
     crash, no ``finally`` may send a message.
     """
-    while True:
-        take_turn((yield))
-
-
-class _Desk:
-    """The task of an actor, and the place where its generator waits for the next event."""
 
     def __init__(self, dispatcher: "_Dispatcher", actor: Actor) -> None:
         self._dispatcher = dispatcher
-        self._turns = _turns(partial(dispatcher.world.take_turn, actor))
+        self._take_turn = partial(dispatcher.world.take_turn, actor)
         self.scope = trio.CancelScope()
-        self.resume: Callable[[Event], object]
-        """Let the generator take a turn in the context of its task; raise what the turn raised."""
+        self.take_turn: Callable[[Event], object]
+        """Take a turn in the context of the task; raise what the turn raised."""
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
-        """Keep the actor's generator until cancelled; the end of its host cancels it."""
-        next(self._turns)
+        """Wait until cancelled; the end of the actor's host cancels it."""
         run: Callable[..., object] = trio.lowlevel.current_task().context.run
-        self.resume = partial(run, self._turns.send)
+        self.take_turn = partial(run, self._take_turn)
         self._dispatcher.wake()
-        try:
-            with self.scope:
-                await trio.lowlevel.wait_task_rescheduled(_at_once)
-        finally:
-            self._turns.close()
+        with self.scope:
+            await trio.lowlevel.wait_task_rescheduled(_at_once)
 
 
 class _Dispatcher:
@@ -103,7 +92,7 @@ class _Dispatcher:
         world.actor_went = self.went
 
     def wake(self) -> None:
-        """Wake the dispatcher; called by a new task once its generator waits."""
+        """Wake the dispatcher; called by a new task that waits."""
         trio.lowlevel.reschedule(self._task)
 
     def came(self, actor: Actor) -> None:
@@ -116,7 +105,7 @@ class _Dispatcher:
         self._desks.pop(actor).scope.cancel()
 
     async def start_newborn(self) -> None:
-        """Start a task for every new actor, and let the task run to its first wait."""
+        """Start a task for every new actor, and let the task run until it waits."""
         births, self._births = self._births, []
         for desk in births:
             if not desk.scope.cancel_called:
@@ -146,7 +135,7 @@ class _Dispatcher:
             if self._births:
                 await self.start_newborn()
             actor, event = turn
-            desks[actor].resume(event)
+            desks[actor].take_turn(event)
             turns += 1
             if turns % TURNS_A_TRIP == 0:
                 await trio.lowlevel.checkpoint()  # a cancellation has ended the actors' tasks as well
