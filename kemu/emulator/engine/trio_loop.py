@@ -1,9 +1,9 @@
 """The Trio loop takes the turns of a world.
 
 In the Trio loop every actor is a Trio task, which the end of its host cancels. The task waits. A dispatcher takes the
-next turn from the world, and takes it in the context of the task of that actor. So Trio's scheduling decides nothing, and a turn needs no trip
-through Trio's scheduler: such a trip costs a third of a turn. After ``TURNS_A_TRIP`` turns, other tasks of the loop
-run. An interrupt or a cancellation waits for this trip.
+next turn from the world, and takes it in the context of the task of that actor. So Trio's scheduling decides nothing,
+and a turn needs no trip through Trio's scheduler: such a trip costs a third of a turn. After ``TURNS_A_TRIP`` turns,
+other tasks of the loop run. An interrupt or a cancellation waits for this trip.
 
 A live run follows the clock of the Trio loop: the dispatcher waits until an entry is due, or until an outside call.
 """
