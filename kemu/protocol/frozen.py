@@ -36,13 +36,17 @@ else:
         return _made(cls, {}, _SHARED_BY_MUTABLE)
 
     def _made(cls, options, shared):
-        inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__slots__", ())}
-        names = [name for name, kind in vars(cls).get("__annotations__", {}).items() if not _of_the_class(kind)]
-        body = {name: each for name, each in vars(cls).items() if name not in (*names, "__dict__", "__weakref__")}
-        slots = tuple(name for name in names if name not in inherited)
-        made = type(cls)(cls.__name__, cls.__bases__, shared | body | {"__slots__": slots})
-        for method in body.values():
-            _move(method, cls, made)
+        body = dict(vars(cls))
+        kinds = body.get("__annotations__", {}).items()
+        names = [name for name, kind in kinds if type(kind) is type or not _of_the_class(kind)]
+        for name in (*names, "__dict__", "__weakref__"):
+            body.pop(name, None)
+        inherited = {name for base in cls.__mro__[1:-1] for name in getattr(base, "__slots__", ())}
+        slots = tuple([name for name in names if name not in inherited])
+        made = type(cls)(cls.__name__, cls.__bases__, {**shared, **body, "__slots__": slots})
+        for each in body.values():
+            if type(each) is not str and (type(each) is not FunctionType or each.__closure__):
+                _move(each, cls, made)
         _WRITTEN[made] = _Written(cls, names, options, shared is _SHARED)
         return made
 
@@ -201,9 +205,13 @@ def _init(cls: type, called: str, fields: tuple[FrozenField, ...]) -> FunctionTy
     """The ``__init__`` or ``__attrs_init__`` of a class, as attrs makes it."""
     given = {f"field_{number}": each.name for number, each in enumerate(fields)}
     checks = hasattr(cls, "__attrs_post_init__")
-    shapes = tuple((_makes(each.default), each.converter is not None, each.kw_only) for each in fields)
+    kw_only = [each.kw_only for each in fields]
+    mixes = 0 < sum(kw_only) < len(fields)  # else the arguments of the template are in the order of the fields
+    shapes = tuple((_makes(each.default), each.converter is not None, each.kw_only and mixes) for each in fields)
     template = _template(shapes, checks, is_frozen(cls))
     code = template.replace(
+        co_argcount=1 + kw_only.count(False),
+        co_kwonlyargcount=kw_only.count(True),
         co_name=called,
         co_varnames=tuple(given.get(name, name) for name in template.co_varnames),
         co_names=tuple(given.get(name, name) for name in template.co_names),
