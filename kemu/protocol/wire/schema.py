@@ -115,13 +115,14 @@ def message(*, api_key: int, kind: Kind, versions: range) -> Callable[[type[T]],
         made = frozen(kw_only=True)(cls)
         name = made.__name__.removesuffix("Reply")
         assert (api_key, kind) not in MESSAGES, f"api key {api_key} {kind} is declared twice"
-        specs = [spec for spec in MESSAGES.values() if spec.api_key == api_key]
-        specs.append(MessageSpec(made, name, api_key, kind, versions))
-        newest = max((_versions(getattr(value, "metadata", {}))[0] for value in vars(cls).values()), default=0)
-        stop = max(newest + 1, *(spec.versions.stop for spec in specs))
+        other = MESSAGES.get((api_key, Kind.REPLY if kind is Kind.REQUEST else Kind.REQUEST))
+        sinces = [_versions(value.metadata)[0] for value in vars(cls).values() if hasattr(value, "metadata")]
+        stop = max(versions.stop, *[since + 1 for since in sinces], 0 if other is None else other.versions.stop)
+        specs = [MessageSpec(made, name, api_key, kind, range(versions.start, stop))]
+        if other is not None and other.versions.stop < stop:
+            specs.append(evolve(other, versions=range(other.versions.start, stop)))
         for spec in specs:
-            all_versions = evolve(spec, versions=range(spec.versions.start, stop))
-            MESSAGES[api_key, spec.kind] = SPECS[spec.cls] = all_versions
+            MESSAGES[api_key, spec.kind] = SPECS[spec.cls] = spec
         return made
 
     return declare
