@@ -10,7 +10,7 @@ Source of the idea: Kafka's message schemas (``versions``, ``nullableVersions``,
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, dataclass_transform, get_type_hints
+from typing import Any, TypeVar, dataclass_transform
 
 import attrs
 
@@ -137,10 +137,15 @@ def _versions(metadata: Mapping[str, Any]) -> tuple[int, int, bool]:
 @cache
 def fields_of(cls: type) -> tuple[Field, ...]:
     """The fields of a message or a struct, in order of declaration."""
-    hints = get_type_hints(cls)
     return tuple(
-        Field(each.name, hints[each.name], *_versions(each.metadata), each.default) for each in frozen_fields(cls)
+        Field(each.name, _without_extras(each.type), *_versions(each.metadata), each.default)
+        for each in frozen_fields(cls)
     )
+
+
+def _without_extras(annotation: Any) -> Any:
+    """The type in an ``Annotated``; other annotations unchanged."""
+    return annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
 
 
 REQUEST, REPLY = Kind.REQUEST, Kind.REPLY
