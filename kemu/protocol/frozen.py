@@ -205,13 +205,13 @@ def _init(cls: type, called: str, fields: tuple[FrozenField, ...]) -> FunctionTy
     """The ``__init__`` or ``__attrs_init__`` of a class, as attrs makes it."""
     given = {f"field_{number}": each.name for number, each in enumerate(fields)}
     checks = hasattr(cls, "__attrs_post_init__")
-    kw_only = [each.kw_only for each in fields]
-    mixes = 0 < sum(kw_only) < len(fields)  # else the arguments of the template are in the order of the fields
+    by_name = [each.kw_only for each in fields]
+    mixes = 0 < sum(by_name) < len(fields)  # else the arguments of the template are in the order of the fields
     shapes = tuple((_makes(each.default), each.converter is not None, each.kw_only and mixes) for each in fields)
     template = _template(shapes, checks, is_frozen(cls))
     code = template.replace(
-        co_argcount=1 + kw_only.count(False),
-        co_kwonlyargcount=kw_only.count(True),
+        co_argcount=1 + by_name.count(False),
+        co_kwonlyargcount=by_name.count(True),
         co_name=called,
         co_varnames=tuple(given.get(name, name) for name in template.co_varnames),
         co_names=tuple(given.get(name, name) for name in template.co_names),
