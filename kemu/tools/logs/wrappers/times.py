@@ -4,7 +4,8 @@ import datetime
 import functools
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+
+from kemu.protocol.frozen import NamedTuple
 
 _MONTHS = {
     name: index
