@@ -9,12 +9,10 @@ A live run follows the clock of the Trio loop: the dispatcher waits until an ent
 """
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TypeAlias
 
 import trio
 
-from kemu.actors.machine import Event
 from kemu.emulator.engine.hosts import Actor
 from kemu.emulator.engine.world import World
 
@@ -61,18 +59,16 @@ class _Desk:
     crash, no ``finally`` may send a message.
     """
 
-    def __init__(self, dispatcher: "_Dispatcher", actor: Actor) -> None:
+    def __init__(self, dispatcher: "_Dispatcher") -> None:
         self._dispatcher = dispatcher
-        self._take_turn = partial(dispatcher.world.take_turn, actor)
         self.scope = trio.CancelScope()
-        self.take_turn: Callable[[Event], object]
-        """Take a turn in the context of the task; raise what the turn raised."""
+        self.run_in_context: Callable[..., object]
+        """Call a function in the context of the task; raise what the function raised."""
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Wait until cancelled; the end of the actor's host cancels it."""
-        run: Callable[..., object] = trio.lowlevel.current_task().context.run
-        self.take_turn = partial(run, self._take_turn)
+        self.run_in_context = trio.lowlevel.current_task().context.run
         self._dispatcher.wake()
         with self.scope:
             await trio.lowlevel.wait_task_rescheduled(_at_once)
@@ -97,7 +93,7 @@ class _Dispatcher:
 
     def came(self, actor: Actor) -> None:
         """Register an actor whose life begins."""
-        desk = self._desks[actor] = _Desk(self, actor)
+        desk = self._desks[actor] = _Desk(self)
         self._births.append(desk)
 
     def went(self, actor: Actor) -> None:
@@ -116,6 +112,7 @@ class _Dispatcher:
     async def take_turns(self, until_us: int, outside: Outside | None, live: bool) -> None:
         """Take turns until no entry is due by ``until_us``; see ``run_in_trio``."""
         world, desks, turns = self.world, self._desks, 0
+        take_turn = world.take_turn
         clock = _Clock(world.now_us) if live else None
         while True:
             if outside is not None:
@@ -135,7 +132,7 @@ class _Dispatcher:
             if self._births:
                 await self.start_newborn()
             actor, event = turn
-            desks[actor].take_turn(event)
+            desks[actor].run_in_context(take_turn, actor, event)
             turns += 1
             if turns % TURNS_A_TRIP == 0:
                 await trio.lowlevel.checkpoint()  # a cancellation has ended the actors' tasks as well
