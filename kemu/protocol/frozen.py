@@ -314,8 +314,12 @@ def _taken_by(converter: Any) -> Any:
 
 @cache
 def _template(shapes: tuple[tuple[bool, bool, bool], ...], checks: bool, is_frozen: bool) -> CodeType:
-    """The code of an ``__init__``: whether each field has a factory, has a converter, and is only a keyword; whether a
-    method of the class checks the instance; and whether the class is frozen.
+    """The code of an ``__init__``.
+
+    Args:
+        shapes: of each field, whether it has a factory, has a converter, and is only a keyword.
+        checks: whether a method of the class checks the instance.
+        is_frozen: whether the class is frozen.
     """
     names = [f"field_{number}" for number in range(len(shapes))]
     by_place = [name for name, (_, _, kw_only) in zip(names, shapes, strict=True) if not kw_only]
