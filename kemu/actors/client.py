@@ -7,11 +7,10 @@ flight on it. Source: Kafka's ``NetworkClient``.
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from kemu.actors.machine import US_PER_MS, Chance, Machine, Received, TimerKey
 from kemu.actors.negotiating import Negotiation
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.negotiation import NEGOTIATION_VERSION, ApiVersions
 from kemu.protocol.names import ActorName
 

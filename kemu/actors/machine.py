@@ -9,11 +9,10 @@ Times are integer microseconds of the clock of the actor's host, which may drift
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.names import ActorName
 
 TimerKey: TypeAlias = tuple[str, ...]

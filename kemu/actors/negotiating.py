@@ -5,9 +5,9 @@ other request is sent before the broker's answer, and the answer is valid only f
 """
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from kemu.actors.machine import Machine
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.negotiation import ApiVersions, ApiVersionsReply, built_for, highest_of
 from kemu.protocol.names import ActorName
 from kemu.protocol.wire.schema import SPECS

@@ -5,10 +5,9 @@ Checkers, metrics and transcripts see only three parts of a live or recorded run
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.names import ActorName, part_on, path_and_peer
 from kemu.protocol.wire.values import value
 

@@ -9,9 +9,9 @@ disjoint ranges, strictly increasing commits in each log, and no undelivered rec
 """
 
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from kemu.protocol.frozen import NamedTuple, evolve, frozen
+from kemu.protocol.frozen import evolve, frozen
 
 PAGE = "page"
 CALLS = ("log", PAGE)

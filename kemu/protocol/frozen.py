@@ -1,29 +1,23 @@
-"""``@frozen``, ``@define`` and ``NamedTuple``: classes that take little time to make.
-
-``@frozen`` and ``@define`` make attrs' classes with slots, completed at their first use.
+"""``@frozen`` and ``@define``: classes of attrs with slots, completed at their first use.
 
 A run uses few of the classes that it imports, and attrs compiles methods for each class. These methods took half of the
 time to start. So a class begins with its slots and with methods that all classes share. The first instance of a class,
 or the first request for its fields, makes attrs compile the other methods. Type checkers see attrs' own decorators.
 
 The ``__init__`` of a class is the compiled one of another class with as many fields, under other names. It does what
-attrs' own does. attrs makes it only for classes with rarer options. The ``__new__`` of a ``NamedTuple`` is shared in
-the same way, and all named tuples share their methods. ``typing`` compiles a function for each.
+attrs' own does. attrs makes it only for classes with rarer options.
 """
 
-from collections import _tuplegetter  # type: ignore[attr-defined]  # as typing.NamedTuple: faster than a property
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from operator import attrgetter
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import attrs
 from attrs.exceptions import FrozenInstanceError
 
 if TYPE_CHECKING:
-    from typing import NamedTuple as NamedTuple
-
     from attrs import define as define
     from attrs import evolve as evolve
     from attrs import frozen as frozen
@@ -63,66 +57,6 @@ else:
             return attrs.evolve(instance, **changes)
         kept = {each.name: getattr(instance, each.name) for each in fields if each.name not in changes}
         return type(instance)(**kept, **changes)
-
-    class _MakesTuples(type):
-        """Makes a class of tuples of a class whose base is ``NamedTuple``."""
-
-        def __new__(cls, name, bases, body):
-            if not bases:
-                return super().__new__(cls, name, bases, body)
-            kinds = body.get("__annotations__", {})
-            names = tuple(kinds)
-            defaults = {each: body.pop(each) for each in names if each in body}
-            assert names[len(names) - len(defaults) :] == tuple(defaults), f"{name}: a default before a required field"
-            template = _new_template(len(names))
-            code = template.replace(co_varnames=("cls", *names), co_qualname=f"{body['__qualname__']}.__new__")
-            made = FunctionType(code, {"_make": tuple.__new__}, "__new__", tuple(defaults.values()) or None)
-            made.__annotations__ = kinds
-            own = {"__new__": made, "__match_args__": names, "_fields": names, "_field_defaults": defaults}
-            getters = {each: _tuplegetter(index, "") for index, each in enumerate(names)}
-            return type(name, (tuple,), {**_OF_TUPLES, **body, **getters, **own})
-
-    class NamedTuple(metaclass=_MakesTuples):
-        """``typing.NamedTuple``, as a base class."""
-
-
-@cache
-def _new_template(count: int) -> CodeType:
-    """The code of the ``__new__`` of a tuple with this number of fields."""
-    names = ", ".join(f"field_{number}" for number in range(count))
-    code: CodeType = eval(f"lambda cls, {names}: _make(cls, ({names}{',' * (count == 1)}))").__code__
-    return code.replace(co_name="__new__")
-
-
-def _make_tuple(cls: Any, values: Iterable[Any]) -> Any:
-    return cls(*values)
-
-
-def _replace_in_tuple(self: Any, /, **changes: Any) -> Any:
-    return self.__class__(**{**dict(zip(self._fields, self, strict=True)), **changes})
-
-
-def _tuple_as_dict(self: Any) -> dict[str, Any]:
-    return dict(zip(self._fields, self, strict=True))
-
-
-def _values_of_tuple(self: Any) -> tuple[Any, ...]:
-    return tuple(self)
-
-
-def _repr_of_tuple(self: Any) -> str:
-    shown = ", ".join([f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True)])
-    return f"{self.__class__.__name__}({shown})"
-
-
-_OF_TUPLES = {
-    "__slots__": (),
-    "_make": classmethod(_make_tuple),
-    "_replace": _replace_in_tuple,
-    "_asdict": _tuple_as_dict,
-    "__repr__": _repr_of_tuple,
-    "__getnewargs__": _values_of_tuple,
-}
 
 
 class _Later:

@@ -5,13 +5,14 @@ offsets are assigned in the order of arrival, a failed append leaves no gap, and
 against durable data.
 """
 
+from typing import NamedTuple
+
 from kemu.actors.broker.delayed_fetches import Waiters
 from kemu.actors.broker.leader_epochs import LeaderEpochs, leader_epoch_error
 from kemu.actors.broker.partition_log import APPEND, LoggedBatch, PartitionLog, log_name, to_record
 from kemu.actors.broker.produce_calls import ProduceCall, produced
 from kemu.actors.machine import Record
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.data import FetchPartition, ProduceBatch, ProducedBatch
 
 _new = tuple.__new__

@@ -8,7 +8,7 @@ Source: Kafka 2.8's ``Partition`` (maybeShrinkIsr, maybeExpandIsr, handleAlterIs
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kemu.actors.broker.high_watermarks import HighWatermarks
 from kemu.actors.broker.replica import Replica, Role
@@ -16,7 +16,6 @@ from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.machine import Draws, Event, Machine
 from kemu.protocol.draws import CALM, DrawName
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.local import BrokerSession
 from kemu.protocol.notes.replication import IsrChanged, IsrChangeFailed, IsrChangePending, IsrProposed
 

@@ -14,6 +14,7 @@ Leaders write ISRs up to inter.broker.protocol.version 2.6. Source: Kafka 2.8's 
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from kemu.actors.broker.isr_changes import IsrChange, IsrChanges
 from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager
@@ -21,7 +22,6 @@ from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.machine import Draws, Event, Machine
 from kemu.actors.store.session import StoreSession
 from kemu.protocol.draws import CALM
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.local import BrokerSession
 from kemu.protocol.messages.store import (
     NO_SESSION,

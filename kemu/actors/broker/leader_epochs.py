@@ -8,9 +8,9 @@ not know the epoch), KIP-595 (by fetches). Kafka: ``LeaderEpochFileCache``, ``Ab
 """
 
 from bisect import bisect_left, bisect_right
+from typing import NamedTuple
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.control import EpochEnd, EpochQuestion
 from kemu.protocol.replication import Truncation
 

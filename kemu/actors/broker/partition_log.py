@@ -12,10 +12,10 @@ Producer Guarantees"), KIP-360 (an unknown producer may start at any sequence).
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from kemu.actors.machine import Record
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.data import RecordBatch
 from kemu.protocol.wire.compile import maker
 

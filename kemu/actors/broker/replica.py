@@ -6,6 +6,7 @@ parts react. Delayed fetches (``waiters``) use a replica like a ``HostedPartitio
 
 from bisect import insort
 from enum import Enum
+from typing import NamedTuple
 
 from kemu.actors.broker.delayed_fetches import Waiters, invalidate
 from kemu.actors.broker.isr import NEVER_US, Follower, InSync, fallen_behind, may_join, watermark_for
@@ -17,7 +18,6 @@ from kemu.actors.broker.replica_log import JOURNALS, ReplicaLog
 from kemu.actors.broker.rules import ReplicaRules
 from kemu.actors.machine import Record
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.control import LeaderAndIsrPartition
 from kemu.protocol.messages.data import FetchPartition, ProduceBatch, ProducedBatch, ReplicaBatch
 from kemu.protocol.names import TopicPartition

@@ -11,6 +11,7 @@ Source: Kafka 2.6's and 3.4's ``AbstractFetcherThread``, ``ReplicaFetcherThread`
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import NamedTuple
 
 from kemu.actors.broker.leader_epochs import UNDEFINED_EPOCH, EpochEndOffset, truncation_for
 from kemu.actors.broker.replica import Replica, Role
@@ -22,7 +23,6 @@ from kemu.actors.fetch_session import FetchSessionHandler
 from kemu.actors.machine import Draws, Machine, Record, TimerKey
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.control import EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
 from kemu.protocol.messages.data import (
     EARLIEST_TIMESTAMP,

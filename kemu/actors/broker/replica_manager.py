@@ -12,6 +12,7 @@ Source: Kafka 2.8's ``ReplicaManager``, ``LogManager.flushDirtyLogs``, ``Log.app
 """
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from kemu.actors.broker.delayed_fetches import invalidate
 from kemu.actors.broker.log_cleaner import TOMBSTONES_MS
@@ -45,7 +46,7 @@ from kemu.protocol.dynamic_configs import (
     MIN_INSYNC_REPLICAS,
 )
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple, frozen
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.messages.records import batch_bytes
 from kemu.protocol.names import ActorName, TopicPartition

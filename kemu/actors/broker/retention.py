@@ -14,6 +14,7 @@ Source: Kafka 2.8's ``Log.deleteOldSegments``, ``LogSegment.shouldRoll``, ``LogM
 """
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from kemu.actors.broker.partition_log import PartitionLog
 from kemu.actors.broker.timers import BrokerTimer
@@ -31,7 +32,6 @@ from kemu.protocol.dynamic_configs import (
     SEGMENT_BYTES,
     SEGMENT_MS,
 )
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.names import OFFSETS_TOPIC
 
 FIRST_LOOK_US = 30_000_000

@@ -2,10 +2,9 @@
 
 from collections.abc import Generator, Iterable
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.consumer_group import ConsumerGroupDescribeReply
 from kemu.protocol.messages.control import (
     AlterPartitionReassignmentsReply,

@@ -4,7 +4,7 @@ Source: Kafka's ``AbstractCoordinator.lookupCoordinator``; ``CoordinatorStrategy
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kemu.actors.client import Client, backoff_ms
 from kemu.actors.clients.brokers import BrokersToAsk
@@ -12,7 +12,6 @@ from kemu.actors.clients.metadata import MetadataRefresh
 from kemu.actors.machine import Chance, Machine
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.group import FindCoordinator, FindCoordinatorReply
 from kemu.protocol.names import ActorName, GroupId
 from kemu.protocol.notes.groups import CoordinatorKnown

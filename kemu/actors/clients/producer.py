@@ -20,6 +20,7 @@ in Kafka, idempotence needs acks=all, and is off with other acks.
 
 from collections.abc import Callable
 from enum import StrEnum
+from typing import NamedTuple
 
 from kemu.actors.client import DEADLINE, DISCONNECTED, TIMED_OUT, Client, backoff_ms
 from kemu.actors.clients.brokers import BrokersToAsk
@@ -31,7 +32,6 @@ from kemu.protocol.commands import Close, FlushRecords, ProduceRecords, SetRate,
 from kemu.protocol.config import ProducerConfig
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.data import Produce, ProduceBatch, ProducedBatch, ProduceReply
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules

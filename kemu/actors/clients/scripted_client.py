@@ -23,7 +23,7 @@ Lookups and repetitions of one request end the script after ``FOLLOWED_FOR_US``.
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kemu.actors.clients.counterparts import Counterparts, Departed, merged
 from kemu.actors.clients.real_client import ClientMemory, RealClient, RealConnection
@@ -40,7 +40,7 @@ from kemu.actors.clients.script import (
 from kemu.actors.machine import Event, LinkDown, Received, TimerFired, Told
 from kemu.protocol.commands import AskOn, CloseConnection, OpenConnection, Start
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple, frozen
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages import data, group
 from kemu.protocol.messages.negotiation import ApiVersions
 from kemu.protocol.names import ActorName, part_on

@@ -6,6 +6,7 @@ commits between two batches, so all returned records are processed. Source: Kafk
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from kemu.actors.client import backoff_ms
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
@@ -16,7 +17,7 @@ from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.actors.machine import at_least_1_ms
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple, define
+from kemu.protocol.frozen import define
 from kemu.protocol.messages.group import OffsetCommit, OffsetCommitReply, OffsetToCommit
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import CommitAnswered

@@ -5,12 +5,11 @@ error, when the callback begins. The change of ownership takes effect when the c
 """
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from kemu.actors.machine import Draws
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.draws import CALM, DrawName
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.names import TopicPartition
 
 

@@ -1,8 +1,8 @@
 """The state of one partition in its consumer."""
 
 from enum import Enum
+from typing import NamedTuple
 
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.data import FetchPartition
 from kemu.protocol.names import ActorName, TopicPartition
 

@@ -9,7 +9,7 @@ Source: Kafka 3.9 ``ClassicKafkaConsumer``.
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kemu.actors.consumer.application import Answers, Application, IllegalState
 from kemu.actors.consumer.catch_up import CatchUp
@@ -47,7 +47,6 @@ from kemu.protocol.commands import (
 )
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.data import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, TopicPartition
 from kemu.protocol.notes.groups import CallbackReturned, ListenerFailed, Processed

@@ -16,6 +16,7 @@ Source: Kafka's ``SubscriptionState``, ``OffsetFetcher``, ``ConsumerCoordinator.
 """
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from kemu.actors.client import backoff_ms
 from kemu.actors.consumer.fetching import Fetching
@@ -23,7 +24,6 @@ from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.offset_topics import is_retried, is_retried_by_group, offset_fetch
 from kemu.actors.consumer.partition import Partition, Returned, Seeking
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.control import EpochEnd, EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
 from kemu.protocol.messages.data import (
     EARLIEST_TIMESTAMP,

@@ -4,10 +4,9 @@ Source: Kafka's ``AbstractCoordinator.MemberState`` and ``Generation``.
 """
 
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, MemberId
 
 

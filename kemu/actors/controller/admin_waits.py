@@ -13,14 +13,13 @@ Source: Kafka 2.8 ``DelayedCreatePartitions``, ``DelayedDeleteTopics``, ``Delaye
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kemu.actors.controller.dispatch import ControllerTimer, Task
 from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.machine import Caller, Event, TimerFired
 from kemu.actors.parking import Parking
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.control import LEADER_DURING_DELETE, NO_LEADER, UpdateMetadata, UpdateMetadataReply
 from kemu.protocol.names import TopicPartition
 

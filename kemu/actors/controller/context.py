@@ -10,8 +10,8 @@ Source: Kafka 2.8 ``ControllerContext``.
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from typing import NamedTuple
 
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import PartitionState, ReplicaAssignment
 

@@ -14,11 +14,10 @@ Source: Kafka 2.8 ``KafkaController``'s ``ControllerEvent`` and the handlers of 
 
 from collections.abc import Callable, Mapping
 from enum import Enum, StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kemu.actors.controller.transactions import Work
 from kemu.actors.machine import Caller
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.store import WatchEvent, WatchEventKind
 
 ANYTHING = "*"

@@ -24,6 +24,7 @@ Source: Kafka 2.8 ``KafkaController.onPartitionReassignment``, KIP-455; KIP-435.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.dispatch import Dispatch, Job, Moment
@@ -32,7 +33,7 @@ from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.reassignment_work import ReassignmentWork
 from kemu.actors.controller.transactions import StoreRefused, Work
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple, evolve
+from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.control import (
     NO_LEADER,
     AlterPartitionReassignments,

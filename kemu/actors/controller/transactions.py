@@ -10,11 +10,10 @@ machine closes the waiting procedure.
 """
 
 from collections.abc import Generator, Iterable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from kemu.actors.controller.context import ControllerContext, Leadership
 from kemu.actors.controller.rules import ControllerRules
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.store import (
     ANY_VERSION,
     CreateMode,

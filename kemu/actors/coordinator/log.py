@@ -6,14 +6,13 @@ calls the continuation when the append ended, or when this broker can no longer 
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kemu.actors.coordinator.rules import GroupRules
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import Machine, Received, Record, TimerKey, Timers
 from kemu.protocol.commands import LeadOffsets
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.offsets_log import KnownTopic
 from kemu.protocol.messages.records import BATCH_BYTES, batch_bytes
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId

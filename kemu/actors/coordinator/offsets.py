@@ -4,8 +4,8 @@ Source: KIP-211 (expiry), Kafka's OffsetMetadataManager.
 """
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.records import StoredOffset
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, TopicPartition
 

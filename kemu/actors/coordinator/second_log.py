@@ -5,8 +5,9 @@ token's end and the offset in the first log is higher. A tombstone then removes 
 remains until the partition's offset is removed.
 """
 
+from typing import NamedTuple
+
 from kemu.actors.coordinator.offsets import Kept
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.records import StoredRange
 from kemu.protocol.names import TopicPartition
 

@@ -19,10 +19,10 @@ Source: ZooKeeper's ``ZxidUtils``.
 
 import struct
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from kemu.actors.machine import Record
 from kemu.actors.store.tree import Node, Tree, parent_of
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.store import NO_SESSION
 from kemu.protocol.names import ActorName
 

@@ -12,12 +12,11 @@ the session's timeout without a message from the store, however young its reques
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kemu.actors.client import DISCONNECTED, Backoff, Client
 from kemu.actors.machine import Draws, Event, LinkDown, Machine, Received, TimerFired, TimerKey
 from kemu.protocol.draws import CALM, DrawName
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.store import (
     NO_SESSION,
     CloseSession,

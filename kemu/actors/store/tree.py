@@ -5,8 +5,8 @@ Source: ZooKeeper's ``DataTree``, which also has two tables of watches (data and
 """
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.store import (
     ANY_VERSION,
     NO_SESSION,

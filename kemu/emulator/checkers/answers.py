@@ -20,14 +20,13 @@ Source: Kafka 3.4 ``ReplicaManager.getPartitionOrError``,
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import FaultApplied, HostDown, Seen, received, sent
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.control import (
     NO_LEADER,
     PREFERRED_ELECTION,

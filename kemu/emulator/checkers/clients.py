@@ -21,7 +21,7 @@ Source: Kafka 3.4 ``Sender``, ``RecordAccumulator``, ``KafkaAdminClient``,
 
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from kemu.actors.consumer.catch_up import PART
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
@@ -31,7 +31,6 @@ from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.memberships import MEMBER
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.consumer_group import ConsumerGroupDescribe
 from kemu.protocol.messages.control import (
     AlterPartitionReassignments,

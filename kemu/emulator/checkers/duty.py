@@ -1,12 +1,11 @@
 """A duty of the checker ``duties``, and the base class of the sources of duties."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kemu.emulator.facts import Seen
 from kemu.emulator.watching.control_plane import ControlPlane
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.names import STORE
 
 ORDER_US = 5_000_000

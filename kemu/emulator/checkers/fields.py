@@ -24,7 +24,7 @@ them.
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
@@ -32,7 +32,6 @@ from kemu.emulator.facts import HostDown, Seen, received, sent
 from kemu.emulator.watching.group_commits import NOTHING
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.control import (
     AlterIsr,
     AlterPartitionReassignmentsReply,

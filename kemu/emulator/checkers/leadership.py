@@ -15,9 +15,10 @@ Source: Kafka 3.4 ``KafkaController``,
 ``ReplicaStateMachine.doRemoveReplicasFromIsr``, ``ReplicaManager``.
 """
 
+from typing import NamedTuple
+
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.names import ActorName, TopicPartition, broker_host, is_controller
 from kemu.protocol.nodes import (
     CONTROLLER_EPOCH,

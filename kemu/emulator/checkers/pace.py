@@ -24,7 +24,7 @@ Source: Kafka 3.4 ``AbstractCoordinator.HeartbeatThread``, ``Fetcher``,
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from kemu.actors.consumer.catch_up import PART
 from kemu.actors.consumer.modern_state import ModernState
@@ -34,7 +34,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, received, sent
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple, frozen
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.control import (
     AlterIsr,
     AlterIsrReply,

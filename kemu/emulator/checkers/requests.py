@@ -21,14 +21,13 @@ ZooKeeper 3.5 ``ClientCnxn``.
 
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, HostStarted, Seen, received, sent
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.control import (
     AlterIsr,
     ControlledShutdown,

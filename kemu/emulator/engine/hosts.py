@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from kemu.actors.machine import Event, Machine, Record, TimerKey
 from kemu.emulator.chance import Entry, Stream
 from kemu.emulator.engine.disk_speed import DiskSpeed
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.records import removed_count
 
 MILLION = 1_000_000

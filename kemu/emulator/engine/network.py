@@ -11,7 +11,7 @@ Packets within a host take microseconds, and no fault of the network affects the
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from kemu.actors.machine import LinkDown, Received, Send
 from kemu.emulator.chance import Choices, Entry, Stream
@@ -21,7 +21,6 @@ from kemu.emulator.engine.hosts import Actor, Condition, Host, Turn
 from kemu.emulator.engine.mail import Decoding, LargeReplies, Unreadable, decodes_to_equal, seal_mail
 from kemu.emulator.trace.traces import PacketRow
 from kemu.protocol.draws import Distribution
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.names import host_of, is_real_client, part_on, path_and_peer
 from kemu.protocol.wire.schema import SPECS
 

@@ -6,7 +6,7 @@ Coverage is a ``Recorder``, so a run without coverage pays nothing. Coverage wor
 from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from kemu.actors.consumer import state as of_members
 from kemu.actors.controller import partition_states, replica_states
@@ -18,7 +18,6 @@ from kemu.emulator.trace.recorder import read_back
 from kemu.emulator.trace.rows import Packets, Row, noted_by
 from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.names import ActorName, host_of, is_coordinator, path_and_peer, role_of
 from kemu.protocol.notes.groups import GroupBecame, GroupLoaded, GroupUnloaded, MemberBecame
 from kemu.protocol.notes.replication import (

@@ -18,6 +18,7 @@ for one group. ``EXPLANATIONS`` lists the facts that explain an anomaly. Kafka's
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import NamedTuple
 
 from kemu.emulator.facts import Handler, Healed, Seen
 from kemu.emulator.findings import LOSS_REASONS, Loss
@@ -35,7 +36,7 @@ from kemu.emulator.watching.progress import (
     GroupProgress,
 )
 from kemu.emulator.watching.ranges import Ranges
-from kemu.protocol.frozen import NamedTuple, frozen
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, part_on
 from kemu.protocol.notes.groups import (
     COMMITTED,

@@ -13,13 +13,13 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
 from kemu.emulator.trace.blocks import FIRST_WITH_INDEX, FIRST_WITH_NAMES
 from kemu.emulator.trace.rows import Row
-from kemu.protocol.frozen import NamedTuple, frozen
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 
 INDEX = 7

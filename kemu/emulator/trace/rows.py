@@ -6,7 +6,7 @@ with the packets that were sent before (``Packets``).
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
 
@@ -32,7 +32,6 @@ from kemu.protocol import commands as _commands  # noqa: F401 - the imports regi
 from kemu.protocol import messages as _messages  # noqa: F401
 from kemu.protocol import notes as _notes  # noqa: F401
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.names import ActorName, part_on, path_and_peer
 from kemu.protocol.wire.codec import Malformed, seal, unseal
 from kemu.protocol.wire.values import from_row, to_row

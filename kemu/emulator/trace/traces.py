@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias, get_origin
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, get_origin
 
 import attrs
 import msgpack
@@ -63,7 +63,7 @@ from kemu.emulator.trace.rows import (
     check_event,
     noted_by,
 )
-from kemu.protocol.frozen import NamedTuple, frozen
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import part_on, path_and_peer
 from kemu.protocol.wire.codec import HEADER_BYTES, unseal
 from kemu.protocol.wire.schema import SPECS

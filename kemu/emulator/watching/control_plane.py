@@ -5,11 +5,10 @@ The state follows from the store's writes and from facts about hosts. A checker 
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from kemu.emulator.facts import BrokerHostAdded, HostDown, HostStarted, RunStarted, Seen
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.names import TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import BROKER_IDS, CONTROLLER, CONTROLLER_EPOCH, DELETE_TOPICS
 from kemu.protocol.notes.replication import (

@@ -29,11 +29,10 @@ subscription or new metadata).
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kemu.actors.machine import Received, Send
 from kemu.emulator.facts import Seen, received, sent
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.messages.data import MetadataReply
 from kemu.protocol.messages.group import JoinGroup, SyncGroup
 from kemu.protocol.messages.member import subscribed_topics

@@ -5,8 +5,8 @@ one replica in ISR", and "target brokers might be offline". A partition without 
 """
 
 from enum import StrEnum
+from typing import NamedTuple
 
-from kemu.protocol.frozen import NamedTuple
 from kemu.protocol.reassign.moves import (
     Limits,
     Move,

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from attrs import field
 
-from kemu.protocol.frozen import NamedTuple, define, frozen
+from kemu.protocol.frozen import define, frozen
 
 MAX_LAG = 2**63 - 1
 """The lag of unknown state: Long.MAX_VALUE."""

@@ -11,8 +11,9 @@ Source: Kafka's ``StreamsPartitionAssignor``: ``assignTasksToThreads`` and its p
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
-from kemu.protocol.frozen import NamedTuple, frozen
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId
 from kemu.protocol.streams.tasks import TaskId, in_order
 

@@ -8,7 +8,7 @@ import sys
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -21,7 +21,7 @@ from kemu.emulator.trace.index import LAST, Window, is_about
 from kemu.emulator.trace.rows import Packets, Row
 from kemu.emulator.trace.traces import Broken, Footer, Header, PacketRecord, Record, Step, Torn, Trace, WorldFact
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import NamedTuple, frozen
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import partitions_text
 from kemu.protocol.wire.codec import CodecError, Malformed, unseal
 from kemu.protocol.wire.schema import SPECS, Kind

@@ -4,8 +4,7 @@ import datetime
 import functools
 import re
 from collections.abc import Callable
-
-from kemu.protocol.frozen import NamedTuple
+from typing import NamedTuple
 
 _MONTHS = {
     name: index

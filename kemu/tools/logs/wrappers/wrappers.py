@@ -9,11 +9,10 @@ import html
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
-from kemu.protocol.frozen import NamedTuple
 from kemu.tools.kafka_files.input_files import LARGEST_ID
 from kemu.tools.logs.wrappers.times import TIME, Time, ZoneOffset, of_epoch, read_time, utc
 
