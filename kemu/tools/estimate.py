@@ -58,12 +58,12 @@ class RunCost(NamedTuple):
 
 def cost_of(scenario: "Scenario") -> RunCost:
     """Return the estimated cost of one run. Recovery after the load is short; a run that does not recover is longer."""
-    from kemu.emulator.plan import actions
+    from kemu.emulator.plan.actions import AddMembers, GrowTopic, RollingRestart, RollingUpgrade
 
-    planned = [entry.action for entry in scenario.plan]
-    added = {each.group: each.count for each in planned if isinstance(each, actions.AddMembers)}
+    actions = [entry.action for entry in scenario.plan]
+    added = {each.group: each.count for each in actions if isinstance(each, AddMembers)}
     members = {name: group.members + added.get(name, 0) for name, group in scenario.groups.items()}
-    grown = {each.topic: each.partitions for each in planned if isinstance(each, actions.GrowTopic)}
+    grown = {each.topic: each.partitions for each in actions if isinstance(each, GrowTopic)}
     topics = {**scenario.topics, **scenario.created_topics()}
     partitions = {name: max(topic.partitions, grown.get(name, 0)) for name, topic in topics.items()}
     brokers, replication = scenario.brokers.count, scenario.brokers.replication
@@ -78,11 +78,7 @@ def cost_of(scenario: "Scenario") -> RunCost:
         second += _FETCHER_S * min(members[name] * brokers, read)
         second += members[name] * (_MEMBER_S if group.streams is None else _STREAMS_MEMBER_S)
         rebalance = _MEMBER_IN_REBALANCE_S * members[name] + _PARTITION_IN_REBALANCE_S * read
-        rolling = [
-            each
-            for each in planned
-            if isinstance(each, actions.RollingRestart | actions.RollingUpgrade) and each.group == name
-        ]
+        rolling = [each for each in actions if isinstance(each, RollingRestart | RollingUpgrade) and each.group == name]
         restarts_s += rebalance * 2 * members[name] * len(rolling)
     for name, topic in topics.items():
         batch = _BATCH_S + _COPY_S * (factor - 1)

@@ -1,14 +1,14 @@
 """The modules that a command imports: the time to start, as a test that no load of the machine can fail."""
 
+import ast
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Collection
 
 import pytest
 
-from tests.sources import place, sources, text
+from tests.sources import ROOT, nodes, place, sources
 
 VERSION = {
     "kemu",
@@ -26,9 +26,7 @@ VERSION = {
 NOT_OF_A_RUN = (
     "kemu.api",
     "kemu.emulator.exploring",
-    "kemu.emulator.injection.scope",
     *(f"kemu.emulator.past_bugs.{room}" for room in ("bug", "controller", "groups", "replication", "streams")),
-    "kemu.emulator.plan.actions.",
     "kemu.emulator.replay",
     "kemu.emulator.scenario.script",
     "kemu.strategies",
@@ -116,14 +114,14 @@ SLOW_MAKERS = {"attrs": {"define", "frozen"}, "typing": {"NamedTuple"}}
 
 def test_classes_are_made_by_the_quick_makers():
     """Except where attrs must not be imported, and in the pipeline, whose start is Spark's."""
-    imports = re.compile(r"^from (attrs|typing) import (\([^)]*|.*)", re.MULTILINE)
-    others = {"kemu/protocol/frozen.py", *(f"{module.replace('.', '/')}.py" for module in VERSION)}
     found = [
-        (place(path), name)
+        f"{place(path)} imports {each.name} from {node.module}"
         for path in sources("kemu/protocol", "kemu/actors", "kemu/emulator", "kemu/tools")
-        if place(path) not in others and "/pipeline/" not in place(path)
-        for module, names in imports.findall(text(path))
-        for name in SLOW_MAKERS[module] & set(re.findall(r"\w+", names))
+        if place(path) != "kemu/protocol/frozen.py" and "/pipeline/" not in place(path)
+        for node in nodes(path)
+        if isinstance(node, ast.ImportFrom) and ".".join(path.relative_to(ROOT).with_suffix("").parts) not in VERSION
+        for each in node.names
+        if each.name in SLOW_MAKERS.get(node.module or "", ())
     ]
 
     assert found == []

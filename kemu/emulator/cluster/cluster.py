@@ -28,7 +28,7 @@ from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
-from kemu.emulator.plan import actions
+from kemu.emulator.plan.actions import DeleteTopic, PartitionsReassignment
 from kemu.emulator.plan.known import role_of
 from kemu.emulator.plan.stage import ReplicatedOperators
 from kemu.emulator.scenario.scenario import Scenario
@@ -196,7 +196,7 @@ class Cluster(ABC):
                 topics=tuple((name, topic.partitions) for name, topic in self.scenario.topics.items()),
             )
         )
-        moves = [each.action for each in self.scenario.plan if isinstance(each.action, actions.PartitionsReassignment)]
+        moves = [each.action for each in self.scenario.plan if isinstance(each.action, PartitionsReassignment)]
         if moves:
             sizes = [(name, topic.record_bytes) for name, topic in self.scenario.topics.items()]
             if any(each.topic == OFFSETS_TOPIC for each in moves):
@@ -463,7 +463,7 @@ class Cluster(ABC):
         ``KafkaApis.handleUpdateMetadataRequest``, ``handleOffsetCommitRequest``).
         """
         may_join = bool(self.scenario.clients.hosts()) and self.releases.coordinator_rules_of(broker).consumer_protocol
-        deletes = any(isinstance(entry.action, actions.DeleteTopic) for entry in self.scenario.plan)
+        deletes = any(isinstance(entry.action, DeleteTopic) for entry in self.scenario.plan)
         return bool(self.scenario.consumer_protocol_groups) or may_join or deletes
 
     # --- differences between the kinds --------------------------------------------------------------------

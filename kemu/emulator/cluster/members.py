@@ -13,7 +13,7 @@ from kemu.emulator.cluster.member_draws import member_draws
 from kemu.emulator.cluster.releases import Releases
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.world import World
-from kemu.emulator.plan import actions
+from kemu.emulator.plan.actions import RollingUpgrade
 from kemu.emulator.scenario.groups import EARLIEST, GroupSpec
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.scenario.scenario import Scenario
@@ -226,7 +226,7 @@ class MemberHosts:
         """
         self._check_consumer_protocol()
         checked: set[tuple[str, MemberSpec]] = set()
-        upgrades = [entry.action for entry in self._scenario.plan if isinstance(entry.action, actions.RollingUpgrade)]
+        upgrades = [entry.action for entry in self._scenario.plan if isinstance(entry.action, RollingUpgrade)]
         for host, group, number in self._scenario.member_names():
             stages = [self.spec_of(host)]
             for upgrade in upgrades:
@@ -258,7 +258,7 @@ class MemberHosts:
             problems += [Problem(("groups", name, "config", "group.protocol"), text) for name in names]
         for entry in self._scenario.plan:
             action = entry.action
-            if isinstance(action, actions.RollingUpgrade) and action.group in names and action.profile:
+            if isinstance(action, RollingUpgrade) and action.group in names and action.profile:
                 text = "to another release is not emulated for groups with group.protocol = consumer"
                 problems.append(Problem(("plan", "rolling-upgrade"), text))
         if problems:
@@ -272,5 +272,5 @@ def _assignors_named(scenario: Scenario) -> Iterator[str]:
         for member in spec.overrides.values():
             yield from member.assignors
     for entry in scenario.plan:
-        if isinstance(entry.action, actions.RollingUpgrade):
+        if isinstance(entry.action, RollingUpgrade):
             yield from entry.action.assignors

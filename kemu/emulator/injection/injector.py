@@ -13,6 +13,7 @@ from kemu.emulator.engine.rules import SplitRule, said_api
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
 from kemu.emulator.injection.ongoing import EntryStage, Ongoing
+from kemu.emulator.injection.scope import links_hit
 from kemu.emulator.plan.action import Action, kind_of
 from kemu.emulator.plan.entries import At, Noted, Plan, Receives, Sends, Trigger, When, entry_to_dict
 from kemu.emulator.plan.stage import Operators, Outcome
@@ -220,8 +221,6 @@ class Injector:
             self._ongoing.count_done(index)
         else:
             text += f": no effect, {outcome}"
-        from kemu.emulator.injection.scope import links_hit  # late: it imports all actions
-
         links = links_hit(action, self.cluster) if outcome is None else ()
         lasts = self._ongoing.lasts_now(index)
         self.world.report(facts.FaultApplied(index=index, kind=kind, text=text, links=links, lasts=lasts))

@@ -18,7 +18,8 @@ from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.tables import Table
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.frozen import frozen, frozen_fields
-from kemu.protocol.wire.schema import STRUCTS, since, struct
+from kemu.protocol.wire.schema import STRUCTS, since
+from kemu.protocol.wire.values import value
 
 ANYONE = ""
 
@@ -104,7 +105,7 @@ def action(
     """Declare an action; the arguments are the fields of its ``ActionKind``."""
 
     def declare(cls: type[AnyAction]) -> type[AnyAction]:
-        made = struct(cls)
+        made = value(cls)
         assert kind not in ACTIONS, f"two actions are called {kind}"
         KINDS[made] = ACTIONS[kind] = ActionKind(
             cls=made,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kemu.emulator.past_bugs.registry import PAST_BUGS, scenario_text
-from kemu.emulator.plan import actions
 from kemu.emulator.plan.action import keys_of
+from kemu.emulator.plan.actions import ACTIONS, Heal
 from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.keys import declared
 from kemu.emulator.scenario.presets import preset_names, preset_text
@@ -191,7 +191,7 @@ def entry_of_words(words: Iterable[str]) -> dict[str, Any]:
     if "=" in kind:
         raise ScenarioError([Problem((), 'must begin with an action, such as "crash host=c2 for=20s"')])
     entry: dict[str, Any] = {"do": kind}
-    keys = keys_of(actions.ACTIONS[kind].cls) if kind in actions.ACTIONS else ()
+    keys = keys_of(ACTIONS[kind].cls) if kind in ACTIONS else ()
     texts = [each.key for each in keys if each.annotation in (str, str | None)]
     for word in rest:
         key, equals, item = word.partition("=")
@@ -215,7 +215,7 @@ def with_entries(scenario: Scenario, rows: Iterable[Mapping[str, Any]], source: 
 def set_only_group(entry: dict[str, Any], scenario: Scenario) -> None:
     """Set the missing group of an entry that needs a group, if the scenario has only one group."""
     kind = entry.get("do")
-    declared = actions.ACTIONS[kind].cls if isinstance(kind, str) and kind in actions.ACTIONS else actions.Heal
+    declared = ACTIONS[kind].cls if isinstance(kind, str) and kind in ACTIONS else Heal
     if any(spec.name == "group" for spec in STRUCTS[declared]) and len(scenario.groups) == 1:
         entry.setdefault("group", next(iter(scenario.groups)))
 

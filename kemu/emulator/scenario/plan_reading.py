@@ -11,8 +11,8 @@ import kemu.protocol.messages.store
 import kemu.protocol.notes.groups
 import kemu.protocol.notes.replication
 import kemu.protocol.notes.streams
-from kemu.emulator.plan import actions
 from kemu.emulator.plan.action import Action, ActionKind, Bounds, HostNames, Key, NameOf, OneOf, keys_of
+from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.plan.entries import At, Entry, FieldValue, Noted, Plan, Receives, Sends, Trigger, When
 from kemu.emulator.plan.known import ROLES, Known, role_of
 from kemu.emulator.text.tables import REQUIRED, Table, nearest
@@ -38,7 +38,7 @@ def plan_from_tables(tables: Sequence[Table], known: Known) -> Plan:
 
 def _row_of(table: Table) -> ActionKind | None:
     kind = table.data.get("do")
-    return actions.ACTIONS.get(kind) if isinstance(kind, str) else None
+    return ACTIONS.get(kind) if isinstance(kind, str) else None
 
 
 def _read_entry(table: Table, known: Known) -> Entry | None:
@@ -51,8 +51,8 @@ def _read_entry(table: Table, known: Known) -> Entry | None:
     after_us = table.duration("after", 0)
     if timed and table.has("after"):
         table.problem("after", 'goes with "when" only')
-    kind = table.one_of("do", actions.ACTIONS, "action", REQUIRED)
-    row = actions.ACTIONS.get(kind)
+    kind = table.one_of("do", ACTIONS, "action", REQUIRED)
+    row = ACTIONS.get(kind)
     if row is None:
         return None
     # for "slow", the key "jitter" belongs to the link, so the time of the entry is exact

@@ -15,7 +15,15 @@ from kemu.emulator.draws import DrawSet
 from kemu.emulator.findings import kinds_by_checker
 from kemu.emulator.past_bugs import applying
 from kemu.emulator.past_bugs.registry import PAST_BUGS
-from kemu.emulator.plan import actions
+from kemu.emulator.plan.actions import (
+    AddBroker,
+    AddMembers,
+    BrokersUpgrade,
+    ConfigsAlteration,
+    CreateTopic,
+    RollingRestart,
+    RollingUpgrade,
+)
 from kemu.emulator.plan.entries import At, Entry, Plan, When, entry_to_dict
 from kemu.emulator.plan.known import MOST_BROKERS, Known
 from kemu.emulator.scenario.brokers import BrokersSpec
@@ -199,17 +207,16 @@ class Scenario:
     def _ends_us(self, entry: At) -> int:
         """Return the time by which the last member of a rolling restart should have joined; 0 for other entries."""
         action = entry.action
-        if isinstance(action, actions.BrokersUpgrade):
+        if isinstance(action, BrokersUpgrade):
             count = len(action.hosts) or self.brokers.count
             return entry.at_us + (count - 1) * action.every_us + action.down_us + JOIN_US
-        if not isinstance(action, actions.RollingRestart | actions.RollingUpgrade):
+        if not isinstance(action, RollingRestart | RollingUpgrade):
             return 0
-        hosts = len(action.hosts) if isinstance(action, actions.RollingUpgrade) else 0
+        hosts = len(action.hosts) if isinstance(action, RollingUpgrade) else 0
         if not hosts:
             added = [each.action for each in self.plan if isinstance(each, At | When)]
             hosts = self.groups[action.group].members
-            adding = [each for each in added if isinstance(each, actions.AddMembers) and each.group == action.group]
-            hosts += sum([each.count for each in adding])
+            hosts += sum([each.count for each in added if isinstance(each, AddMembers) and each.group == action.group])
         return entry.at_us + (hosts - 1) * action.every_us + action.down_us + JOIN_US
 
     @property
@@ -238,8 +245,8 @@ class Scenario:
         longest_ms: int = getattr(of_brokers, f"group_{setting}".replace(".", "_"))
         for entry in self.plan:
             match entry.action:
-                case actions.ConfigsAlteration(group=name, key=key, value=value) if (name, key) == (group, setting):
-                    longest_ms = max(longest_ms, int(value or 0))
+                case ConfigsAlteration(group=name, key=key, value=value) if value and (name, key) == (group, setting):
+                    longest_ms = max(longest_ms, int(value))
         return longest_ms
 
     @property
@@ -268,8 +275,8 @@ class Scenario:
 
     def added_broker_names(self) -> tuple[str, ...]:
         """Return the hosts of brokers that the plan adds."""
-        given = (entry.action for entry in self.plan if isinstance(entry, At | When))
-        count = sum(action.count for action in given if isinstance(action, actions.AddBroker))
+        actions = (entry.action for entry in self.plan if isinstance(entry, At | When))
+        count = sum(action.count for action in actions if isinstance(action, AddBroker))
         return tuple(broker_host(self.brokers.count + number) for number in range(count))
 
     @property
@@ -278,7 +285,7 @@ class Scenario:
         specs = {name: list(_members_of(group)) for name, group in self.groups.items()}
         for entry in self.plan:
             match entry.action:
-                case actions.RollingUpgrade(group=name) as upgrade if name in specs:
+                case RollingUpgrade(group=name) as upgrade if name in specs:
                     specs[name].append(upgraded_to(upgrade.profile, upgrade.assignors, upgrade.settings))
         groups = self.groups
         return tuple(name for name in groups if any(map(groups[name].member_uses_consumer_protocol, specs[name])))
@@ -290,9 +297,9 @@ class Scenario:
 
     def other_broker_profiles(self) -> tuple[str, ...]:
         """Return the releases of single brokers, and the releases to which the plan upgrades brokers."""
-        given = (entry.action for entry in self.plan if isinstance(entry, At | When))
+        actions = (entry.action for entry in self.plan if isinstance(entry, At | When))
         named = [own.profile for own in self.brokers.overrides.values()]
-        named += [action.profile for action in given if isinstance(action, actions.BrokersUpgrade)]
+        named += [action.profile for action in actions if isinstance(action, BrokersUpgrade)]
         return tuple(dict.fromkeys(name for name in named if name))
 
     def member_names(self) -> tuple[tuple[str, str, int], ...]:
@@ -316,7 +323,7 @@ class Scenario:
         """Return the topics that the plan creates."""
         created: dict[str, TopicSpec] = {}
         for action in (entry.action for entry in self.plan if isinstance(entry, At | When)):
-            if isinstance(action, actions.CreateTopic) and action.topic not in self.topics:
+            if isinstance(action, CreateTopic) and action.topic not in self.topics:
                 spec = TopicSpec(partitions=action.partitions, records_per_s=action.records_per_s)
                 created.setdefault(action.topic, spec)
         return created

@@ -10,7 +10,7 @@ from kemu.actors.consumer.modern_state import ModernState
 from kemu.actors.consumer.state import MemberState
 from kemu.emulator import facts
 from kemu.emulator.facts import Seen
-from kemu.emulator.plan import actions
+from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.watching.applications import CLOSED
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import TopicPartition, broker_host, host_of
@@ -368,7 +368,7 @@ class FaultLane:
         self.on: Handlers = {facts.FaultApplied: self._applied, facts.FaultEnded: self._ended}
 
     def _applied(self, seen: Seen, fact: facts.FaultApplied) -> None:
-        action = actions.ACTIONS.get(fact.kind)
+        action = ACTIONS.get(fact.kind)
         values = (fact.kind, fact.text, int(action is not None and action.workload))
         if fact.lasts:
             self._lasting.put(seen.at_us, (fact.index,), *values)

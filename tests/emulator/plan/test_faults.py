@@ -1,6 +1,7 @@
 """The table of faults and actions: complete, recordable, and told in words that tell them apart."""
 
 import attrs
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.known import role_of
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.wire.values import from_row, to_row
 
 CLASSES = [row.cls for row in ACTIONS.values()]
 
@@ -68,6 +70,14 @@ def test_choices_are_the_default_and_others() -> None:
 
     assert chosen
     assert all(key.required or key.default in key.accepts.words for key in chosen if isinstance(key.accepts, OneOf))
+
+
+@given(actions())
+def test_an_action_can_be_recorded_and_read_back(action: Action) -> None:
+    """Traces hold the plan."""
+    packed = msgpack.packb(to_row(action))
+
+    assert from_row(msgpack.unpackb(packed, use_list=False)) == action
 
 
 @given(actions(), actions())

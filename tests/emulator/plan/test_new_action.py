@@ -17,6 +17,7 @@ from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.scenario.random_faults import swarm
 from kemu.emulator.text.tables import ScenarioError, Table
+from kemu.protocol.wire.values import VALUES, from_row, to_row
 from kemu.tools.cli import kemu
 
 TOML = """
@@ -55,7 +56,7 @@ def poke() -> Iterator[type]:
             return host if isinstance(host, str) else None if host.running else f"{host.name} feels nothing"
 
     yield Poke
-    del ACTIONS["poke"], KINDS[Poke]
+    del ACTIONS["poke"], KINDS[Poke], VALUES["Poke"]
 
 
 def test_a_new_action_is_read_from_toml_and_done_in_a_run(poke: type) -> None:
@@ -69,6 +70,7 @@ def test_a_new_action_is_read_from_toml_and_done_in_a_run(poke: type) -> None:
     assert [(row.kind, row.fired) for row in result.faults] == [("poke", 1), ("crash", 1), ("poke", 0)]
     assert result.faults[0].text == "at 10s: poke c1 2 times"
     assert plan_to_dicts(scenario.plan)[0] == {"at": "10s", "do": "poke", "host": "c1", "times": 2}
+    assert from_row(to_row(scenario.plan[0].action)) == poke(host="c1", times=2)
 
 
 def test_what_is_wrong_with_a_new_action_is_told_with_its_key(poke: type) -> None:

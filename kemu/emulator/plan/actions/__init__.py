@@ -7,27 +7,10 @@ Three conventions hold for all actions:
 * A host is a name ("c1", "b0") or a role. Roles are "coordinator of g" (leader of the group's offsets partition) and
   "leader of g" (the member that assigns). A role is resolved when the action is applied. In some fields, "" stands for
   every host.
-
-The first use of a name imports the classes. Modules that a run without a plan imports write ``actions.Crash``.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-from kemu.emulator.plan.action import ACTIONS as _ACTIONS
-
-if TYPE_CHECKING:
-    from kemu.emulator.plan.action import ACTIONS as ACTIONS
-    from kemu.emulator.plan.actions.classes import *  # noqa: F403
-else:
-
-    def __getattr__(name):
-        if "ACTIONS" not in globals():
-            _import_all()
-            if name in globals():
-                return globals()[name]
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+from kemu.emulator.plan.action import ACTIONS as ACTIONS
+from kemu.emulator.plan.actions.classes import *  # noqa: F403
 
 _DRAWN = (
     "crash", "restart", "pause", "lose-disk-tail", "isolate", "split", "slow", "lossy", "hold", "disconnect",
@@ -38,11 +21,5 @@ _DRAWN = (
 """The order in which random plans draw these actions; another order would change the plan of every seed. Other actions
 follow in the order of declaration."""
 
-
-def _import_all() -> None:
-    classes = import_module("kemu.emulator.plan.actions.classes")
-    order = sorted(_ACTIONS, key=lambda kind: _DRAWN.index(kind) if kind in _DRAWN else len(_DRAWN))
-    for kind in order:
-        _ACTIONS[kind] = _ACTIONS.pop(kind)
-    names = {name: value for name, value in vars(classes).items() if not name.startswith("_")}
-    globals().update(names, ACTIONS=_ACTIONS)
+for _kind in sorted(ACTIONS, key=lambda kind: _DRAWN.index(kind) if kind in _DRAWN else len(_DRAWN)):
+    ACTIONS[_kind] = ACTIONS.pop(_kind)
