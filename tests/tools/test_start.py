@@ -108,7 +108,7 @@ def test_a_run_lets_attrs_make_no_class_of_kemu():
     assert made == []
 
 
-SLOW_MAKERS = {"attrs": {"define", "frozen"}, "typing": {"NamedTuple"}}
+SLOW_MAKERS = {"attrs": {"define", "frozen"}}
 """Makers of classes that ``kemu.protocol.frozen`` replaces."""
 
 
