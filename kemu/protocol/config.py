@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import FrozenField, frozen
 
 AT_LEAST_ONCE = "at_least_once"
 EXACTLY_ONCE = "exactly_once"
@@ -32,12 +32,12 @@ def key(default: Any, source: str, name: str | None = None) -> Any:
     return attrs.field(default=default, metadata={_SOURCE: source, _KEY: name})
 
 
-def key_of(field: "attrs.Attribute[Any]") -> str:
+def key_of(field: FrozenField) -> str:
     """The Kafka key of a config field."""
     return field.metadata.get(_KEY) or field.name.replace("_", ".")
 
 
-def source_of(field: "attrs.Attribute[Any]") -> str:
+def source_of(field: FrozenField) -> str:
     """The source of the default of a config field."""
     return str(field.metadata.get(_SOURCE, ""))
 

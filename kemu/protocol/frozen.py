@@ -1,11 +1,11 @@
-"""``@frozen``: attrs' frozen classes with slots, completed by attrs at their first use.
+"""``@frozen`` and ``@define``: classes of attrs with slots, completed at their first use.
 
 A run uses few of the classes that it imports, and attrs compiles methods for each class. These methods took half of the
 time to start. So a class begins with its slots and with methods that all classes share. The first instance of a class,
-or the first request for its fields, makes attrs compile the other methods. Type checkers see ``attrs.frozen`` itself.
+or the first request for its fields, makes attrs compile the other methods. Type checkers see attrs' own decorators.
 
-The ``__init__`` of a class with plain fields is the compiled one of another class with as many fields, under other
-names. It does what attrs' own does.
+The ``__init__`` of a class is the compiled one of another class with as many fields, under other names. It does what
+attrs' own does. attrs makes it only for classes with rarer options.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +18,7 @@ import attrs
 from attrs.exceptions import FrozenInstanceError
 
 if TYPE_CHECKING:
+    from attrs import define as define
     from attrs import evolve as evolve
     from attrs import frozen as frozen
 else:
@@ -27,23 +28,35 @@ else:
         references.
         """
         if cls is None:
-            return lambda cls: frozen(cls, **options)
-        inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__slots__", ())}
-        names = [name for name, kind in vars(cls).get("__annotations__", {}).items() if not _of_the_class(kind)]
-        body = {name: each for name, each in vars(cls).items() if name not in (*names, "__dict__", "__weakref__")}
-        slots = tuple(name for name in names if name not in inherited)
-        made = type(cls)(cls.__name__, cls.__bases__, _SHARED | body | {"__slots__": slots})
-        for method in body.values():
-            _move(method, cls, made)
-        _WRITTEN[made] = _Written(cls, names, options)
+            return lambda cls: _made(cls, options, _SHARED)
+        return _made(cls, options, _SHARED)
+
+    def define(cls):
+        """A mutable class with slots. No field has a converter or a validator: attrs would call them at each change."""
+        return _made(cls, {}, _SHARED_BY_MUTABLE)
+
+    def _made(cls, options, shared):
+        body = dict(vars(cls))
+        kinds = body.get("__annotations__", {}).items()
+        names = [name for name, kind in kinds if type(kind) is type or not _of_the_class(kind)]
+        for name in (*names, "__dict__", "__weakref__"):
+            body.pop(name, None)
+        inherited = {name for base in cls.__mro__[1:-1] for name in getattr(base, "__slots__", ())}
+        slots = tuple([name for name in names if name not in inherited])
+        made = type(cls)(cls.__name__, cls.__bases__, {**shared, **body, "__slots__": slots})
+        for each in body.values():
+            if type(each) is not str and (type(each) is not FunctionType or each.__closure__):
+                _move(each, cls, made)
+        _WRITTEN[made] = _Written(cls, names, options, shared is _SHARED)
         return made
 
     def evolve(instance, /, **changes):
-        """``attrs.evolve``, which asks attrs only for a class that is not plain."""
-        names = plain_fields(type(instance))
-        if names is None:
+        """``attrs.evolve``, which asks attrs only for a class with rare options."""
+        fields = _own_fields(type(instance))
+        if fields is None:
             return attrs.evolve(instance, **changes)
-        return type(instance)(**{name: getattr(instance, name) for name in names if name not in changes}, **changes)
+        kept = {each.name: getattr(instance, each.name) for each in fields if each.name not in changes}
+        return type(instance)(**kept, **changes)
 
 
 class _Later:
@@ -55,8 +68,10 @@ class _Later:
     def __get__(self, instance: object, cls: type) -> Any:
         name = self._name
         made: Any = next(base for base in cls.__mro__ if vars(base).get(name) is self)
-        if name == "__init__" and plain_fields(made) is not None:
-            made.__init__ = _init(made)
+        written, _, options, _ = _WRITTEN[made]
+        init = "__init__" if options.get("init", "__init__" not in vars(written)) else "__attrs_init__"
+        if name == init and (fields := _own_fields(made)) is not None:
+            setattr(made, name, _init(made, name, fields))
         else:
             _complete(made)
         return getattr(cls if instance is None else instance, name)
@@ -67,8 +82,9 @@ _LATER = {name: _Later(name) for name in ("__attrs_attrs__", "__attrs_init__", "
 
 def _complete(made: type) -> None:
     """Let attrs make what the class still lacks."""
-    written, _, options = _WRITTEN[made]
-    whole = attrs.frozen(eq=False, repr=False, getstate_setstate=False, weakref_slot=False, **options)(written)
+    written, _, options, is_frozen = _WRITTEN[made]
+    decorator = attrs.frozen if is_frozen else attrs.define
+    whole = decorator(eq=False, repr=False, getstate_setstate=False, weakref_slot=False, **options)(written)
     for name, later in _LATER.items():
         if vars(made).get(name) is later:
             if name in vars(whole):
@@ -98,54 +114,73 @@ class _Written(NamedTuple):
     cls: type
     names: list[str]
     options: Mapping[str, Any]
+    is_frozen: bool
 
 
 _WRITTEN: dict[type, _Written] = {}
-"""Frozen class -> the class as it was written."""
+"""Class made here -> the class as it was written."""
 
 
 def is_frozen(kind: object) -> bool:
-    """Whether a type is a class made here. ``attrs.has`` would make attrs complete the class."""
-    return kind in _WRITTEN
+    """Whether a type is a frozen class. ``attrs.has`` would make attrs complete the class."""
+    return kind in _WRITTEN and _WRITTEN[kind].is_frozen
 
 
-class PlainField(NamedTuple):
-    """A field whose value is stored as given. ``default`` is ``attrs.NOTHING`` for a required field, or a factory."""
+class FrozenField(NamedTuple):
+    """A field of a frozen class, under the names of ``attrs.Attribute``.
 
+    ``default`` is ``attrs.NOTHING`` for a required field, or a factory.
+    """
+
+    name: str
+    type: Any
     default: Any
     metadata: Mapping[str, Any]
+    converter: Callable[[Any], Any] | None
+    kw_only: bool
+
+
+def frozen_fields(cls: type) -> tuple[FrozenField, ...]:
+    """The fields of a frozen class in order of declaration. Only a class with rare options asks attrs."""
+    own = _own_fields(cls)
+    if own is not None:
+        return own
+    return tuple(
+        FrozenField(each.name, each.type, each.default, each.metadata, each.converter, each.kw_only)
+        for each in attrs.fields(cls)
+    )
 
 
 @cache
-def plain_fields(cls: type) -> Mapping[str, PlainField] | None:
-    """The fields of a frozen class by name.
-
-    Returns:
-        None for a class whose ``__init__`` does more than store the arguments, each under its own name.
-    """
-    if cls not in _WRITTEN or not _WRITTEN[cls].options.keys() <= {"kw_only"}:
+def _own_fields(cls: type) -> tuple[FrozenField, ...] | None:
+    """The fields of a class if ``_init`` knows all its options, each stored under its own name; else None."""
+    if cls not in _WRITTEN or not _WRITTEN[cls].options.keys() <= {"init", "kw_only"}:
         return None
-    written, names, options = _WRITTEN[cls]
-    if hasattr(written, "__attrs_post_init__") or any("__attrs_attrs__" in vars(base) for base in written.__mro__):
+    written, names, options, _ = _WRITTEN[cls]
+    if any("__attrs_attrs__" in vars(base) for base in written.__mro__):
         return None
-    fields: dict[str, PlainField] = {}
+    fields: list[FrozenField] = []
     for name in names:
-        field = _plain_field(vars(written).get(name, attrs.NOTHING))
-        if field is None or name.startswith("_"):
+        found = _own_options(vars(written).get(name, attrs.NOTHING))
+        if found is None or name.startswith("_"):
             return None
-        fields[name] = field
-    required = [field.default is attrs.NOTHING for field in fields.values()]
-    return fields if options.get("kw_only", False) or required == sorted(required, reverse=True) else None
+        default, metadata, converter, kw_only = found
+        kind = written.__annotations__[name]
+        fields.append(FrozenField(name, kind, default, metadata, converter, kw_only or options.get("kw_only", False)))
+    required = [each.default is attrs.NOTHING for each in fields if not each.kw_only]
+    return tuple(fields) if required == sorted(required, reverse=True) else None
 
 
-def _plain_field(declared: Any) -> PlainField | None:
-    """The field of a value in a class body; None for a field that converts, validates or makes its value."""
-    default, metadata = declared, {}
-    if type(declared) is _DECLARED:
-        if _options_of(declared) != _NO_OPTIONS:
-            return None
-        default, metadata = declared._default, declared.metadata
-    return None if _makes(default) and default.takes_self else PlainField(default, metadata)
+def _own_options(declared: Any) -> tuple[Any, Mapping[str, Any], Callable[[Any], Any] | None, bool] | None:
+    """Default, metadata, converter and ``kw_only`` of a value in a class body; None with further options."""
+    if type(declared) is not _DECLARED:
+        return None if _makes(declared) and declared.takes_self else (declared, {}, None, False)
+    default, converter = declared._default, declared.converter
+    if _options_of(declared) != _NO_OPTIONS or (_makes(default) and default.takes_self):
+        return None
+    if isinstance(converter, attrs.Converter):
+        return None
+    return default, declared.metadata, converter, bool(declared.kw_only)
 
 
 def _makes(default: Any) -> bool:
@@ -153,55 +188,83 @@ def _makes(default: Any) -> bool:
 
 
 _DECLARED: Any = type(attrs.field())
-_IS_KNOWN = {"_default", "metadata"} <= set(getattr(_DECLARED, "__slots__", ()))
+_READ = {"_default", "metadata", "converter", "kw_only"}
+_IS_KNOWN = set(getattr(_DECLARED, "__slots__", ())) >= _READ
 """Whether this release of attrs keeps a declaration in these slots. If not, attrs makes classes with such fields."""
-_options_of: Callable[[Any], Any] = (
-    attrgetter(*(set(_DECLARED.__slots__) - {"_default", "counter", "metadata"})) if _IS_KNOWN else id
-)
+_options_of: Callable[[Any], Any] = attrgetter(*(set(_DECLARED.__slots__) - {*_READ, "counter"})) if _IS_KNOWN else id
 _NO_OPTIONS = _options_of(attrs.field()) if _IS_KNOWN else None
-"""The options of a field that has only a default and metadata."""
+"""The further options of a field without any."""
 
 
 def defaults_of(cls: type) -> Mapping[str, Any]:
     """The fields of a frozen class with their defaults, ``attrs.NOTHING`` without one."""
-    found = plain_fields(cls)
-    if found is None:
-        return {each.name: each.default for each in attrs.fields(cls)}
-    return {name: field.default for name, field in found.items()}
+    return {each.name: each.default for each in frozen_fields(cls)}
 
 
-def _init(cls: type) -> FunctionType:
-    """The ``__init__`` of a class with plain fields, as attrs makes it."""
-    written, names, options = _WRITTEN[cls]
-    every = defaults_of(cls)
-    given = {f"field_{number}": name for number, name in enumerate(names)}
-    template, count = _template(tuple(map(_makes, every.values()))), len(names)
-    kw_only: bool = options.get("kw_only", False)
+def _init(cls: type, called: str, fields: tuple[FrozenField, ...]) -> FunctionType:
+    """The ``__init__`` or ``__attrs_init__`` of a class, as attrs makes it."""
+    given = {f"field_{number}": each.name for number, each in enumerate(fields)}
+    checks = hasattr(cls, "__attrs_post_init__")
+    by_name = [each.kw_only for each in fields]
+    mixes = 0 < sum(by_name) < len(fields)  # else the arguments of the template are in the order of the fields
+    shapes = tuple((_makes(each.default), each.converter is not None, each.kw_only and mixes) for each in fields)
+    template = _template(shapes, checks, is_frozen(cls))
     code = template.replace(
-        co_argcount=1 if kw_only else count + 1,
-        co_kwonlyargcount=count if kw_only else 0,
+        co_argcount=1 + by_name.count(False),
+        co_kwonlyargcount=by_name.count(True),
+        co_name=called,
         co_varnames=tuple(given.get(name, name) for name in template.co_varnames),
+        co_names=tuple(given.get(name, name) for name in template.co_names),
         co_consts=tuple(given.get(const, const) if type(const) is str else const for const in template.co_consts),
-        co_qualname=f"{cls.__qualname__}.__init__",
+        co_qualname=f"{cls.__qualname__}.{called}",
     )
-    known = {"_setter": object.__setattr__.__get__, "NOTHING": attrs.NOTHING}
-    known |= {f"make_{number}": each.factory for number, each in enumerate(every.values()) if _makes(each)}
-    defaults = {name: value for name, value in every.items() if value is not attrs.NOTHING}
-    defaults = {name: attrs.NOTHING if _makes(value) else value for name, value in defaults.items()}
-    made = FunctionType(code, known, "__init__")
-    made.__kwdefaults__, made.__defaults__ = (defaults, None) if kw_only else (None, tuple(defaults.values()))
-    made.__annotations__ = {**{name: written.__annotations__[name] for name in names}, "return": None}
+    known: dict[str, Any] = {"_setter": object.__setattr__.__get__, "NOTHING": attrs.NOTHING}
+    defaults: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+    kinds: dict[str, Any] = {}
+    for number, (name, kind, default, _, converter, kw_only) in enumerate(fields):
+        if _makes(default):
+            known[f"make_{number}"], default = default.factory, attrs.NOTHING
+            defaults[kw_only][name] = default
+        elif default is not attrs.NOTHING:
+            defaults[kw_only][name] = default
+        if converter is None:
+            kinds[name] = kind
+        else:
+            known[f"convert_{number}"] = converter
+            if (taken := _taken_by(converter)) is not None:
+                kinds[name] = taken
+    made = FunctionType(code, known, called, tuple(defaults[0].values()) or None)
+    made.__kwdefaults__ = defaults[1] or None
+    made.__annotations__ = {**kinds, "return": None}
     return made
 
 
+def _taken_by(converter: Any) -> Any:
+    """The annotation of a converter's argument; None without one."""
+    if isinstance(converter, FunctionType):
+        return converter.__annotations__.get(converter.__code__.co_varnames[0])
+    return None
+
+
 @cache
-def _template(factories: tuple[bool, ...]) -> CodeType:
-    """The code of an ``__init__`` with this number of fields, some of which have factories of their defaults."""
-    names = [f"field_{number}" for number in range(len(factories))]
-    lines = [f"def __init__(self, {', '.join(names)}):", "    put = _setter(self)"]
-    for number, (name, makes) in enumerate(zip(names, factories, strict=True)):
+def _template(shapes: tuple[tuple[bool, bool, bool], ...], checks: bool, is_frozen: bool) -> CodeType:
+    """The code of an ``__init__``.
+
+    Args:
+        shapes: of each field, whether it has a factory, has a converter, and is only a keyword.
+        checks: whether a method of the class checks the instance.
+        is_frozen: whether the class is frozen.
+    """
+    names = [f"field_{number}" for number in range(len(shapes))]
+    by_place = [name for name, (_, _, kw_only) in zip(names, shapes, strict=True) if not kw_only]
+    by_name = [name for name, (_, _, kw_only) in zip(names, shapes, strict=True) if kw_only]
+    arguments = ", ".join(["self", *by_place, *(["*", *by_name] if by_name else [])])
+    lines = [f"def __init__({arguments}):", *(["    put = _setter(self)"] if is_frozen else [])]
+    for number, (name, (makes, converts, _)) in enumerate(zip(names, shapes, strict=True)):
         value = f"make_{number}() if {name} is NOTHING else {name}" if makes else name
-        lines.append(f"    put('{name}', {value})")
+        value = f"convert_{number}({value})" if converts else value
+        lines.append(f"    put('{name}', {value})" if is_frozen else f"    self.{name} = {value}")
+    lines += ["    self.__attrs_post_init__()"] if checks else ["    pass"]
     defined: dict[str, FunctionType] = {}
     exec("\n".join(lines), defined)
     return defined["__init__"].__code__
@@ -247,13 +310,12 @@ def _refuse(self: Any, name: str, value: Any = None) -> None:
     raise FrozenInstanceError
 
 
-_SHARED = {
+_SHARED_BY_MUTABLE = {
     **_LATER,
     "__eq__": _equal,
-    "__hash__": _hash,
+    "__hash__": None,
     "__repr__": _repr,
     "__getstate__": _get_state,
     "__setstate__": _set_state,
-    "__setattr__": _refuse,
-    "__delattr__": _refuse,
 }
+_SHARED = {**_SHARED_BY_MUTABLE, "__hash__": _hash, "__setattr__": _refuse, "__delattr__": _refuse}

@@ -20,6 +20,7 @@ name                        actor
 ==========================  ===================================================================================
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from sys import intern
 from typing import Any, NewType, TypeAlias, TypeVar
@@ -217,3 +218,14 @@ def role_of(actor: ActorName) -> str:
     if host in (STORE, ADMIN):
         return "store" if host == STORE else "admin"
     return {"b": "broker", "p": "producer", REAL_CLIENT[0]: "client"}.get(host[0], "member")
+
+
+def partitions_text(pairs: Iterable[TopicPartition]) -> str:
+    """Partitions as text, with consecutive numbers as a range: t-0..5."""
+    runs: list[list[Any]] = []
+    for topic, number in pairs:
+        if runs and runs[-1][0] == topic and runs[-1][2] == number - 1:
+            runs[-1][2] = number
+        else:
+            runs.append([topic, number, number])
+    return ",".join([f"{topic}-{first}" + (f"..{last}" if last > first else "") for topic, first, last in runs])

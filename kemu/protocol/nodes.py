@@ -20,7 +20,6 @@ path                                          kind               written by
 Source: Kafka 2.8 ``ZkData``.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -341,10 +340,14 @@ def read_config_change(data: bytes) -> str:
 
 
 def _dump(content: dict[str, Any]) -> bytes:
+    import json  # late: clusters without replication have no nodes
+
     return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _object(data: bytes) -> dict[str, Any]:
+    import json
+
     try:
         given = json.loads(data)
     except ValueError as error:

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from attrs.exceptions import FrozenInstanceError
 
-from kemu.protocol.frozen import evolve, frozen, plain_fields
+from kemu.protocol.frozen import define, evolve, frozen, frozen_fields, is_frozen
 
 
 def declared(decorator):
@@ -129,19 +129,12 @@ def test_plain_fields_need_no_attrs_and_take_the_same_arguments(kw_only):
     assert [each.default for each in attrs.fields(ours)] == [attrs.NOTHING, 1, ()]
 
 
-def test_classes_with_more_than_plain_fields_are_made_by_attrs():
-    """Private names, a required field after a default, a method after ``__init__``, fields of a base."""
+def test_classes_with_rare_fields_are_made_by_attrs():
+    """Private names, a required field after a default, fields of a base."""
 
     @frozen
     class Private:
         _x: int = 1
-
-    @frozen
-    class Checked:
-        x: int
-
-        def __attrs_post_init__(self):
-            assert self.x
 
     @frozen
     class Derived(Kept):
@@ -153,16 +146,14 @@ def test_classes_with_more_than_plain_fields_are_made_by_attrs():
         y: int
 
     assert Private(x=2) == Private(2)
-    with pytest.raises(AssertionError):
-        Checked(0)
     assert Derived("a", 2, 3) == Derived(text="a", size=2, more=3)
     with pytest.raises(ValueError, match="No mandatory attributes allowed"):
         Wrong(1, 2)
 
 
 def test_a_field_of_attrs_with_a_default_and_metadata_is_plain_and_others_are_not():
-    """Messages have fields with metadata. A field that converts or validates its value, or makes its default from the
-    instance, is the work of attrs.
+    """Messages have fields with metadata. A field that validates its value, or makes its default from the instance, is
+    the work of attrs.
     """
 
     @frozen
@@ -170,23 +161,26 @@ def test_a_field_of_attrs_with_a_default_and_metadata_is_plain_and_others_are_no
         text: str
         size: int = attrs.field(default=1, metadata={"since": 3})
 
-    assert plain_fields(Fields)["size"] == (1, {"since": 3})
+    assert [(each.name, each.default, each.metadata) for each in frozen_fields(Fields)] == [
+        ("text", attrs.NOTHING, {}),
+        ("size", 1, {"since": 3}),
+    ]
     assert (Fields("a").size, Fields("a", 2).size) == (1, 2)
     assert type(vars(Fields)["__attrs_attrs__"]).__name__ == "_Later", "attrs was not asked"
     for declared in (
-        attrs.field(default=attrs.Factory(repr, takes_self=True)),
-        attrs.field(default=1, converter=str),
+        attrs.field(default=attrs.Factory(id, takes_self=True)),
+        attrs.field(default=1, converter=attrs.Converter(str)),
         attrs.field(default=1, validator=attrs.validators.ge(0)),
         attrs.field(default=1, init=False),
         attrs.field(default=1, alias="other"),
-        attrs.field(default=1, kw_only=True),
     ):
 
         @frozen
         class Other:
             value: object = declared
 
-        assert plain_fields(Other) is None, declared
+        assert Other() is not None
+        assert type(vars(Other)["__attrs_attrs__"]).__name__ != "_Later", declared
 
 
 @pytest.mark.parametrize("kw_only", [False, True])
@@ -219,3 +213,93 @@ def test_a_changed_copy_of_a_plain_value_is_that_of_attrs():
     assert evolve(point, size=3) == attrs.evolve(Kept("a"), size=3) == Kept("a", 3)
     with pytest.raises(TypeError, match="unexpected keyword argument 'more'"):
         evolve(point, more=1)
+
+
+def test_fields_that_convert_and_classes_that_check_need_no_attrs():
+    """Keys of a scenario: converted values and defaults, keywords after places, a check of the whole, and an own
+    ``__init__``.
+    """
+    made: list[str] = []
+
+    def doubled(number: int | str) -> int:
+        made.append(str(number))
+        return 2 * int(number)
+
+    def declare(decorator):
+        @decorator
+        class Checked:
+            text: str
+            size: int = attrs.field(default="3", converter=doubled, kw_only=True)
+            parts: tuple[int, ...] = attrs.field(factory=list, converter=tuple, metadata={"key": 1})
+            rest: tuple[int, ...] = attrs.field(default=None, converter=attrs.converters.optional(tuple))
+
+            def __attrs_post_init__(self):
+                if not self.size:
+                    raise ValueError("no size")
+
+        @decorator(init=False)
+        class Own:
+            words: tuple[str, ...]
+            size: int = attrs.field(default=1, kw_only=True)
+
+            def __init__(self, *words: str) -> None:
+                self.__attrs_init__(words, size=len(words))
+
+        return Checked, Own
+
+    (checked, own), (checked_of_attrs, own_of_attrs) = declare(frozen), declare(attrs.frozen)
+    for first, of_attrs in ((checked, checked_of_attrs), (own, own_of_attrs)):
+        assert inspect.signature(first) == inspect.signature(of_attrs)
+        assert first.__init__.__annotations__ == of_attrs.__init__.__annotations__
+    assert inspect.signature(own.__attrs_init__) == inspect.signature(own_of_attrs.__attrs_init__)
+    for one, of_one in ((checked, own), (checked_of_attrs, own_of_attrs)):
+        made.clear()
+        first = one("a", [1, 2], size="4")
+        assert (first.text, first.size, first.parts, first.rest) == ("a", 8, (1, 2), None)
+        assert (one("a").size, one("a").parts, evolve(first, rest=[7]).rest) == (6, (), (7,))
+        assert made == ["4", "3", "3", "8"]
+        with pytest.raises(ValueError, match="no size"):
+            one("a", size=0)
+        with pytest.raises(TypeError, match="takes from 2 to 4 positional arguments"):
+            one("a", (), (), 4)
+        assert (of_one("a", "b").words, of_one("a", "b").size) == (("a", "b"), 2)
+    for ours in (checked, own):
+        assert type(vars(ours)["__attrs_attrs__"]).__name__ == "_Later", "attrs was not asked"
+        of_attrs = [(each.name, each.type, each.default, each.metadata, each.kw_only) for each in attrs.fields(ours)]
+        assert [each[:4] + each[5:] for each in frozen_fields(ours)] == of_attrs
+
+
+@pytest.mark.parametrize("decorator", [define, attrs.define])
+def test_a_mutable_class_behaves_as_one_of_attrs(decorator):
+    """The same assertions hold for ``attrs.define``."""
+
+    @decorator
+    class Account:
+        name: str
+        counts: list[int] = attrs.field(factory=list)
+        total: int = attrs.field(init=False)
+
+        def __attrs_post_init__(self):
+            self.total = sum(self.counts)
+
+    @decorator
+    class Plain:
+        name: str
+        size: int = 1
+
+    @decorator
+    class Empty:
+        pass
+
+    first, plain = Account("a", [1, 2]), Plain("b")
+    plain.size += 1
+
+    assert (first.total, Account("b").counts, plain.size) == (3, [], 2)
+    assert first == Account("a", [1, 2]) != Account("a") and plain == Plain(name="b", size=2) and Empty() == Empty()
+    assert repr(plain).endswith("Plain(name='b', size=2)") and plain != ("b", 2)
+    assert str(inspect.signature(Plain)) == "(name: str, size: int = 1) -> None"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(plain)
+    with pytest.raises(AttributeError):
+        plain.other = 1
+    assert not is_frozen(Plain)

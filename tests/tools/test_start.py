@@ -1,11 +1,14 @@
 """The modules that a command imports: the time to start, as a test that no load of the machine can fail."""
 
+import ast
 import json
 import subprocess
 import sys
 from collections.abc import Collection
 
 import pytest
+
+from tests.sources import ROOT, nodes, place, sources
 
 VERSION = {
     "kemu",
@@ -32,6 +35,7 @@ NOT_OF_A_RUN = (
     "kemu.tools.jobs",
     "kemu.tools.kafka_files",
     "kemu.tools.pipeline",
+    *(f"kemu.tools.report.{module}" for module in ("lag_lane", "lanes", "messages", "strip", "transcript")),
     "kemu.tools.testkit",
     "kemu.tools.words",
 )
@@ -52,10 +56,15 @@ SLOW = {"asyncio", "email", "importlib.metadata", "multiprocessing", "sqlite3", 
 
 def imported_by(*arguments: str) -> list[str]:
     """The modules in ``sys.modules`` after ``kemu ARGUMENTS``, in a process of its own."""
+    return found_after(arguments, "set(sys.modules) - before")
+
+
+def found_after(arguments: Collection[str], names: str) -> list[str]:
+    """The sorted names that an expression gives after ``kemu ARGUMENTS``, in a process of its own."""
     code = (
         "import sys\nbefore = set(sys.modules)\nfrom kemu.tools.cli import main\n"
         f"try:\n    main({list(arguments)!r})\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
-        "import json\nprint(json.dumps(sorted(set(sys.modules) - before)))"
+        f"names = sorted({names})\nimport json\nprint(json.dumps(names))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found: list[str] = json.loads(done.stdout.splitlines()[-1])
@@ -84,3 +93,35 @@ def test_a_run_imports_what_it_uses(form):
     assert [name for name in modules if name.startswith(NOT_OF_A_RUN)] == []
     assert packages(modules) <= OF_OTHERS["kemu run"]
     assert [name for name in modules if name in SLOW] == []
+    assert ("json" in modules) == (form == "json")
+
+
+def test_a_run_lets_attrs_make_no_class_of_kemu():
+    """attrs takes a third of a millisecond for a class. ``kemu.protocol.frozen`` completes a class only at its use."""
+    of_frozen = "vars(sys.modules['kemu.protocol.frozen'])"
+    asked = f"type(vars(made)['__attrs_attrs__']) is not {of_frozen}['_Later']"
+    made = found_after(
+        ("run", "steady-group", "--set", "duration=2s"),
+        f"made.__qualname__ for made in {of_frozen}['_WRITTEN'] if {asked}",
+    )
+
+    assert made == []
+
+
+SLOW_MAKERS = {"attrs": {"define", "frozen"}}
+"""Makers of classes that ``kemu.protocol.frozen`` replaces."""
+
+
+def test_classes_are_made_by_the_quick_makers():
+    """Except where attrs must not be imported, and in the pipeline, whose start is Spark's."""
+    found = [
+        f"{place(path)} imports {each.name} from {node.module}"
+        for path in sources("kemu/protocol", "kemu/actors", "kemu/emulator", "kemu/tools")
+        if place(path) != "kemu/protocol/frozen.py" and "/pipeline/" not in place(path)
+        for node in nodes(path)
+        if isinstance(node, ast.ImportFrom) and ".".join(path.relative_to(ROOT).with_suffix("").parts) not in VERSION
+        for each in node.names
+        if each.name in SLOW_MAKERS.get(node.module or "", ())
+    ]
+
+    assert found == []

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import TypeAlias
 
-import attrs
-
 from kemu.actors.injection import Injections
 from kemu.actors.machine import Machine, Received
 from kemu.protocol.config import BrokerConfig, ControllerConfig, ReplicaConfig, key_of
@@ -28,6 +26,7 @@ from kemu.protocol.dynamic_configs import (
     ConfigResource,
 )
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen_fields
 from kemu.protocol.messages.control import (
     ConfigsToDescribe,
     DescribeConfigs,
@@ -173,7 +172,7 @@ def _described(key: str, value: str | None, source: ConfigSource, *, read_only: 
 def _at_start(config: StartConfig) -> Iterable[tuple[str, tuple[str | None, ConfigSource]]]:
     """(Kafka's key, (value, source)) of each value of a start configuration."""
     defaults = type(config)()
-    for field in attrs.fields(type(config)):
+    for field in frozen_fields(type(config)):
         key, value = key_of(field), getattr(config, field.name)
         if not key.startswith(_NOT_KAFKAS):
             is_default = value == getattr(defaults, field.name)

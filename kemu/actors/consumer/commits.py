@@ -8,8 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from attrs import define
-
 from kemu.actors.client import backoff_ms
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.offset_topics import to_send
@@ -19,6 +17,7 @@ from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.actors.machine import at_least_1_ms
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import define
 from kemu.protocol.messages.group import OffsetCommit, OffsetCommitReply, OffsetToCommit
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import CommitAnswered

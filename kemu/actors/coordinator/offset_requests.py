@@ -8,8 +8,6 @@ Source: Kafka's OffsetMetadataManager; KIP-211 (expiry), KIP-229 (DeleteGroups),
 from collections.abc import Mapping
 from functools import partial
 
-from attrs import define
-
 from kemu.actors.coordinator.consumer_group.state import Topic
 from kemu.actors.coordinator.groups import AnyGroup, Groups
 from kemu.actors.coordinator.log import LEADER_ALONE, OffsetsPartition, OffsetsPartitionState, Write
@@ -18,7 +16,7 @@ from kemu.actors.coordinator.range_requests import RangeRequests
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import evolve, frozen
+from kemu.protocol.frozen import define, evolve, frozen
 from kemu.protocol.messages.group import (
     OFFSET_TOPIC_IDS_SINCE,
     DeleteGroups,

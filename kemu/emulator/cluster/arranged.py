@@ -13,8 +13,6 @@ the controller itself: without an election, the broker keeps its leaderships and
 
 from collections.abc import Callable, Iterator, Sequence
 
-from attrs import define
-
 from kemu.actors.broker.arranged import Broker
 from kemu.actors.broker.log_cleaner import Segments, cleaned, newest
 from kemu.actors.broker.partition_log import LoggedBatch, PartitionLog, log_name, to_record
@@ -38,6 +36,7 @@ from kemu.protocol.commands import (
 )
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import define
 from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.messages.records import batch_bytes, removed_count
 from kemu.protocol.names import OFFSETS_TOPIC, coordinator_on

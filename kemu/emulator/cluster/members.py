@@ -5,8 +5,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from attrs import define
-
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.consumer import Consumer
 from kemu.actors.consumer.listener import Listener
@@ -26,7 +24,7 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.config import CLOSE_DEFAULT
 from kemu.protocol.draws import MILLION, DrawName
-from kemu.protocol.frozen import evolve
+from kemu.protocol.frozen import define, evolve
 from kemu.protocol.names import number_of
 from kemu.protocol.streams.registry import LEARNER
 from kemu.protocol.streams.releases import consumer_of_streams, producer_of_streams

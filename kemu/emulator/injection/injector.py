@@ -2,7 +2,6 @@
 each entry.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -82,6 +81,8 @@ class Injector:
         entry = At(at_us=self.world.now_us, action=action)
         self.plan = (*self.plan, entry)
         self._ongoing.fired.append(0)
+        import json  # late: only orders to a live run need it
+
         self.world.report(facts.OrderGiven(entry=json.dumps(entry_to_dict(entry))))
         return self._do(len(self.plan) - 1, action)
 

@@ -14,8 +14,6 @@ All times are microseconds of the world's clock.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from attrs import evolve
-
 from kemu.emulator.facts import Handler, Seen
 from kemu.emulator.metrics.closing import Closing
 from kemu.emulator.metrics.costs import parts_of
@@ -32,6 +30,7 @@ from kemu.emulator.metrics.spread import WeightedSpread
 from kemu.emulator.metrics.streaming import Streaming
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.frozen import evolve
 
 FIGURES: Mapping[str, Figure] = MappingProxyType(
     dict(sorted(DECLARED.items(), key=lambda item: issubclass(item[1].of, FactCounter)))

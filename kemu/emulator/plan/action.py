@@ -8,7 +8,7 @@ in microseconds, and a file has ``for = "20s"``; for ``records_per_s`` a file ha
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Protocol, TypeAlias, TypeVar, dataclass_transform, get_type_hints
+from typing import Annotated, Any, Protocol, TypeAlias, TypeVar, dataclass_transform
 
 import attrs
 
@@ -17,7 +17,7 @@ from kemu.emulator.plan.known import Known
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.tables import Table
 from kemu.emulator.text.units import duration_text
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import frozen, frozen_fields
 from kemu.protocol.wire.schema import STRUCTS, since
 from kemu.protocol.wire.values import value
 
@@ -219,14 +219,14 @@ class Key:
 @cache
 def keys_of(cls: type) -> tuple[Key, ...]:
     """The fields of an action, in order of declaration."""
-    hints = get_type_hints(cls, include_extras=True)
+    written = {each.name: each.type for each in frozen_fields(cls)}
     return tuple(
         Key(
             name=spec.name,
             key="rate" if spec.name == "records_per_s" else spec.name.removesuffix("_us"),
             annotation=spec.annotation,
             default=spec.default,
-            accepts=next(iter(getattr(hints[spec.name], "__metadata__", ())), None),
+            accepts=next(iter(getattr(written[spec.name], "__metadata__", ())), None),
         )
         for spec in STRUCTS[cls]
     )

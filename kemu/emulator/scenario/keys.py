@@ -21,7 +21,7 @@ from attrs import field
 from kemu.emulator.scenario.kinds import ValueBounds, ValueKind, kind_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.wrong_arguments import file_key
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import FrozenField, frozen, frozen_fields, is_frozen
 
 _KEY = "kemu.scenario.key"
 
@@ -75,7 +75,7 @@ class Declared:
 
     name: str
     """Name of the key in a file."""
-    field: "attrs.Attribute[Any]"
+    field: FrozenField
     key: Declaration
     kind: ValueKind
 
@@ -98,7 +98,7 @@ class Declared:
 def declared(cls: type) -> tuple[Declared, ...]:
     """Return the keys of a scenario's class, in order of declaration."""
     found = []
-    for each in attrs.fields(cls):
+    for each in frozen_fields(cls):
         said: Declaration = each.metadata[_KEY]
         found.append(Declared(file_key(each.name), each, said, kind_of(each.name, each.type, said.limits)))
     return tuple(found)
@@ -106,7 +106,7 @@ def declared(cls: type) -> tuple[Declared, ...]:
 
 def is_declared(cls: Any) -> bool:
     """Whether a class has declared keys."""
-    return attrs.has(cls) and all(_KEY in each.metadata for each in attrs.fields(cls))
+    return is_frozen(cls) and all(_KEY in each.metadata for each in frozen_fields(cls))
 
 
 def problems_of(spec: object) -> Iterator[Problem]:

@@ -10,8 +10,6 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, Union, get_args, get_origin
 
-import attrs
-
 from kemu.emulator.draws import LIFE, DrawSet
 from kemu.emulator.plan.entries import Plan, plan_to_dicts
 from kemu.emulator.text.kafka_keys import (
@@ -38,7 +36,7 @@ from kemu.emulator.text.units import (
 from kemu.protocol.config import source_of
 from kemu.protocol.draws import DRAWS, HOW, READABLE, SETS, UUIDS, DrawName, distribution
 from kemu.protocol.dynamic_configs import ALIASES
-from kemu.protocol.frozen import frozen, is_frozen
+from kemu.protocol.frozen import FrozenField, frozen, is_frozen
 
 Wrong: TypeAlias = Iterator[tuple[Path, str]]
 """Mistakes: (path below the key, text)."""
@@ -635,7 +633,7 @@ def _settings_schema(cls: type) -> Schema:
     return whole
 
 
-def _setting_schema(key: str, field: "attrs.Attribute[Any]") -> Schema:
+def _setting_schema(key: str, field: FrozenField) -> Schema:
     default: object = field.default
     if isinstance(default, bool):
         return {"type": ["boolean", "string"], "default": default}

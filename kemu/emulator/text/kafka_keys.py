@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar, cast
 
-import attrs
-
 from kemu.actors.coordinator.rules import GROUP_RULES
 from kemu.emulator.text.allowed_code import names_are_checked
 from kemu.emulator.text.custom_assignors import is_custom, load_assignor
@@ -34,7 +32,7 @@ from kemu.protocol.config import (
 )
 from kemu.protocol.consumer_group.assignors import ASSIGNORS as SERVER_ASSIGNORS
 from kemu.protocol.dynamic_configs import ALIASES
-from kemu.protocol.frozen import evolve
+from kemu.protocol.frozen import FrozenField, evolve, frozen_fields
 from kemu.protocol.reassign.moves import Limits, limits_by_key
 from kemu.protocol.rebalancing import kip_429
 from kemu.protocol.streams.learner import PICKS
@@ -108,9 +106,9 @@ NOT_EMULATED: Mapping[str, str] = {
 """Keys of Kafka that are not emulated -> reason."""
 
 
-def fields_of(cls: type) -> dict[str, Any]:
+def fields_of(cls: type) -> dict[str, FrozenField]:
     """Return the fields of a config class by Kafka's key, in order of declaration."""
-    return {key_of(field): field for field in attrs.fields(cls)}
+    return {key_of(field): field for field in frozen_fields(cls)}
 
 
 def configured(defaults: Config, settings: Settings) -> Config:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
-import attrs
-
 from kemu.emulator.text.tables import nearest
+from kemu.protocol.frozen import FrozenField, frozen_fields
 
 AnyClass = TypeVar("AnyClass", bound=type[Any])
 
@@ -23,7 +22,7 @@ def names_arguments(cls: AnyClass) -> AnyClass:
 
     ``Scenario(duration="60s")`` raises a ``TypeError`` that says ``duration_us="60s"``.
     """
-    init, fields = cls.__init__, {each.name: each for each in attrs.fields(cls)}
+    init, fields = cls.__init__, {each.name: each for each in frozen_fields(cls)}
 
     @wraps(init)
     def checked(self: Any, *values: Any, **named: Any) -> None:
@@ -36,7 +35,7 @@ def names_arguments(cls: AnyClass) -> AnyClass:
     return cls
 
 
-def _hint(name: str, given: object, fields: "Mapping[str, attrs.Attribute[Any]]") -> str:
+def _hint(name: str, given: object, fields: Mapping[str, FrozenField]) -> str:
     meant = next((field for field in fields.values() if file_key(field.name) == name.rstrip("_")), None)
     if meant is None and name in ("duration", "seconds"):
         meant = fields.get("for_us")

@@ -9,8 +9,6 @@ remaining partitions are split into blocks.
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from attrs import define, field
-
 from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.assign.search.order import hash_map_order, hash_order, static_first, subscribers_by_topic
 from kemu.protocol.assign.search.racks import RackSet, member_racks, partition_racks, use_racks
@@ -70,24 +68,27 @@ RANGE_BEFORE_3_5 = RangeAssignor(heeds_racks=False)
 """The range assignor before racks (KIP-881: ``RangeAssignor.assignPartitions`` in 3.5)."""
 
 
-@define
 class _Cut:
     """One topic's unfinished assignment: the partitions left, and each subscriber's remaining share."""
 
-    topic: str
-    count: int
-    subscribers: tuple[MemberId, ...]
-    racks: Mapping[MemberId, str]
-    replicas: Sequence[RackSet]
-    look_at_racks: bool
-    left: list[int] = field(init=False)
-    taken: dict[MemberId, int] = field(init=False)
-    extras: int = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.left = list(range(self.count))
-        self.taken = dict.fromkeys(self.subscribers, 0)
-        self.extras = self.count % len(self.subscribers)
+    def __init__(
+        self,
+        topic: str,
+        count: int,
+        subscribers: tuple[MemberId, ...],
+        racks: Mapping[MemberId, str],
+        replicas: Sequence[RackSet],
+        look_at_racks: bool,
+    ) -> None:
+        self.topic = topic
+        self.count = count
+        self.subscribers = subscribers
+        self.racks = racks
+        self.replicas = replicas
+        self.look_at_racks = look_at_racks
+        self.left = list(range(count))
+        self.taken = dict.fromkeys(subscribers, 0)
+        self.extras = count % len(subscribers)
 
     def room(self, member: MemberId) -> int:
         """The number of further partitions that the member may take: the common share, plus one while extras remain."""

@@ -10,12 +10,12 @@ Source: KIP-429 (page version 99); Kafka's ``StreamsPartitionAssignor``.
 from collections.abc import Callable, Collection, Mapping
 from fractions import Fraction
 
-from attrs import define, field
+from attrs import field
 
 from kemu.protocol.assign.base import Assignment, GroupAssignment, Subscriber, Topics
 from kemu.protocol.assign.checked import InvalidAssignment
 from kemu.protocol.config import StreamsConfig
-from kemu.protocol.frozen import evolve, frozen
+from kemu.protocol.frozen import define, evolve, frozen
 from kemu.protocol.names import MemberId, TopicPartition
 from kemu.protocol.streams.java_collections import hash_order, process_hash
 from kemu.protocol.streams.learner import LearnerConfig, StreamsAssignment, StreamsMember, assign_learners

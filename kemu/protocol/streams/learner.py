@@ -9,9 +9,9 @@ this reading reproduces its six examples row by row.
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 
-from attrs import define, field
+from attrs import field
 
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import define, frozen
 from kemu.protocol.streams.balance import bands, evens_out, is_stable
 from kemu.protocol.streams.tasks import ClientId, TaskId, in_order
 

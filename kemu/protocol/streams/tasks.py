@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from attrs import define, field
+from attrs import field
 
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import define, frozen
 
 MAX_LAG = 2**63 - 1
 """The lag of unknown state: Long.MAX_VALUE."""

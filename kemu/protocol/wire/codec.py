@@ -40,8 +40,9 @@ MAX_MESSAGE_BYTES = 104_857_600
 
 HEADER_BYTES = 4
 """Number of leading bytes of a sealed message that determine its class and version."""
+_UINT64 = 0xCF
 _OVER_INT64 = re.compile(rb"\xcf[\x80-\xff]").search
-"""The first bytes of an int above int64 in msgpack (the same bytes may also occur inside a string)."""
+"""The first bytes of an int above int64 in msgpack: a uint64 with its highest bit. Both may occur inside a string."""
 
 _pack = msgpack.Packer(use_bin_type=True).pack
 _unpack: Callable[[bytes], Any] = partial(
@@ -76,7 +77,7 @@ def seal(message: object, version: int, *, max_bytes: int = MAX_MESSAGE_BYTES) -
         raise Malformed(f"{type(message).__name__} v{version} cannot be encoded: {error}") from None
     if len(data) > max_bytes:
         raise TooLarge(f"{type(message).__name__} v{version} is {len(data)} bytes long, the limit is {max_bytes}")
-    if _OVER_INT64(data):
+    if _UINT64 in data and _OVER_INT64(data):
         unseal(data, max_bytes=max_bytes)  # rare; raises an error that names the field
     return data
 

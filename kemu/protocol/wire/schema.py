@@ -10,11 +10,11 @@ Source of the idea: Kafka's message schemas (``versions``, ``nullableVersions``,
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, cast, dataclass_transform, get_type_hints
+from typing import Any, TypeVar, dataclass_transform
 
 import attrs
 
-from kemu.protocol.frozen import evolve, frozen, plain_fields
+from kemu.protocol.frozen import evolve, frozen, frozen_fields
 
 T = TypeVar("T")
 
@@ -115,13 +115,14 @@ def message(*, api_key: int, kind: Kind, versions: range) -> Callable[[type[T]],
         made = frozen(kw_only=True)(cls)
         name = made.__name__.removesuffix("Reply")
         assert (api_key, kind) not in MESSAGES, f"api key {api_key} {kind} is declared twice"
-        specs = [spec for spec in MESSAGES.values() if spec.api_key == api_key]
-        specs.append(MessageSpec(made, name, api_key, kind, versions))
-        newest = max((_versions(getattr(value, "metadata", {}))[0] for value in vars(cls).values()), default=0)
-        stop = max(newest + 1, *(spec.versions.stop for spec in specs))
+        other = MESSAGES.get((api_key, Kind.REPLY if kind is Kind.REQUEST else Kind.REQUEST))
+        sinces = [_versions(value.metadata)[0] for value in vars(cls).values() if hasattr(value, "metadata")]
+        stop = max(versions.stop, *[since + 1 for since in sinces], 0 if other is None else other.versions.stop)
+        specs = [MessageSpec(made, name, api_key, kind, range(versions.start, stop))]
+        if other is not None and other.versions.stop < stop:
+            specs.append(evolve(other, versions=range(other.versions.start, stop)))
         for spec in specs:
-            all_versions = evolve(spec, versions=range(spec.versions.start, stop))
-            MESSAGES[api_key, spec.kind] = SPECS[spec.cls] = all_versions
+            MESSAGES[api_key, spec.kind] = SPECS[spec.cls] = spec
         return made
 
     return declare
@@ -136,14 +137,15 @@ def _versions(metadata: Mapping[str, Any]) -> tuple[int, int, bool]:
 @cache
 def fields_of(cls: type) -> tuple[Field, ...]:
     """The fields of a message or a struct, in order of declaration."""
-    hints = get_type_hints(cls)
-    plain = plain_fields(cls)
-    if plain is not None:
-        return tuple(Field(name, hints[name], *_versions(each.metadata), each.default) for name, each in plain.items())
     return tuple(
-        Field(each.name, hints[each.name], *_versions(each.metadata), each.default)
-        for each in attrs.fields(cast(Any, cls))
+        Field(each.name, _without_extras(each.type), *_versions(each.metadata), each.default)
+        for each in frozen_fields(cls)
     )
+
+
+def _without_extras(annotation: Any) -> Any:
+    """The type in an ``Annotated``; other annotations unchanged."""
+    return annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
 
 
 REQUEST, REPLY = Kind.REQUEST, Kind.REPLY

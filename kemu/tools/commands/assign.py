@@ -20,13 +20,12 @@ from kemu.protocol.assign.optimal import OPTIMAL
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.assign.search.score import balance_score, is_balanced, moved, spread
 from kemu.protocol.frozen import evolve
-from kemu.protocol.names import MemberId, consumer_host
+from kemu.protocol.names import MemberId, consumer_host, partitions_text
 from kemu.protocol.profiles import PROFILES
 from kemu.tools.exits import BAD_INPUT
 from kemu.tools.kafka_files.group_lines import BadLine, GroupLine, read_group
 from kemu.tools.kafka_files.input_files import numbered_lines
 from kemu.tools.report.layout import TableColumn, print_lines, table
-from kemu.tools.report.transcript import partitions_text
 
 REPEATS = 3
 """Number of timed calls of each assignor in a comparison, which prints the median time."""

@@ -5,7 +5,6 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import attrs
 import click
 
 from kemu.emulator.metrics.metrics import FIGURES
@@ -31,6 +30,7 @@ from kemu.protocol.config import (
 from kemu.protocol.draws import DRAWS, HOW, SETS
 from kemu.protocol.dynamic_configs import ALIASES, GROUP_KEYS
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import FrozenField
 from kemu.tools.exits import MEANING
 from kemu.tools.report.layout import TableColumn, print_lines, table, terminal_width
 
@@ -161,7 +161,7 @@ def _config_table(name: str) -> Callable[[], Iterable[str]]:
     return lines
 
 
-def _default(cls: type, field: "attrs.Attribute[object]") -> object:
+def _default(cls: type, field: FrozenField) -> object:
     return getattr(EARLIEST, field.name) if cls is ConsumerConfig else field.default
 
 

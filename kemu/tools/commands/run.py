@@ -95,7 +95,6 @@ def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept 
     from kemu.tools.report.layout import print_lines, terminal_width
     from kemu.tools.report.run_report import as_json, as_text
     from kemu.tools.report.story import Story
-    from kemu.tools.report.strip import BLOCKS, strip
 
     seed, scenario, panel = request.seeds[0], request.scenario, Panel()
     draws = form == "text" and not request.live and is_terminal() and not is_quiet()
@@ -136,6 +135,8 @@ def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept 
     else:
         print_lines(as_text(report, told=request.live, verbose=verbose))
         if draws:
+            from kemu.tools.report.strip import BLOCKS, strip
+
             click.echo("\n".join(("", *strip(report, terminal_width(), plain=not can_print(BLOCKS)))))
         if request.report is not None:
             click.echo(f"  report: {request.report}")

@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from attrs import Factory, define
+from attrs import Factory
 
 from kemu.emulator.scenario.scenario import Scenario
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import define, frozen
 from kemu.tools.incident.incident import Departure
 from kemu.tools.logs.events import Event
 

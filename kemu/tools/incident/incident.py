@@ -6,9 +6,9 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 
-from attrs import define, evolve
+from attrs import evolve
 
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import define, frozen
 from kemu.tools.incident.timeline import StatedGeneration, timeline_of
 from kemu.tools.incident.words import REBALANCING, UNKNOWN_MEMBER, error_of
 from kemu.tools.logs.events import Event

@@ -7,9 +7,9 @@ change of the group before the epoch: no line states a cause.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import Factory, define, field
+from attrs import Factory, field
 
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import define, frozen
 from kemu.tools.incident.words import REBALANCING, UNKNOWN_MEMBER, error_of
 from kemu.tools.logs.events import Event
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd
 from typing import Any
 
-from attrs import Factory, define
+from attrs import Factory
 
 from kemu.emulator.scenario.groups import LONGEST_LABEL, SETTINGS_OF_CLASSIC
 from kemu.emulator.scenario.protocols import CLASSIC, CONSUMER, CONSUMER_PROFILE, KEY
@@ -29,7 +29,7 @@ from kemu.protocol.dynamic_configs import (
     ConfigResource,
     bad_setting,
 )
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import define, frozen
 from kemu.protocol.names import broker_host, consumer_host
 from kemu.protocol.reassign.requests import list_error
 from kemu.tools.kafka_files.kafka_output import Found, GroupFacts, TopicFacts

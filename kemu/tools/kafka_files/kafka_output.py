@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from attrs import Factory, define
+from attrs import Factory
 
 from kemu.emulator.scenario.groups import MOST_MEMBERS
 from kemu.emulator.scenario.topics import MOST_PARTITIONS
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import define, frozen
 from kemu.tools.kafka_files.input_files import LARGEST_ID, LARGEST_OFFSET, is_topic, whole_number
 
 NONE = "-"

@@ -6,6 +6,7 @@ and the HTML page print it. ``kemu.tools.report.recorded`` makes one from a trac
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 
@@ -19,11 +20,12 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.recorder import Recorder
 from kemu.protocol.frozen import frozen
 from kemu.tools.report.frames import FROM, UNTIL, Frame, frame_of, frame_of_values, listed, name_of
-from kemu.tools.report.lag_lane import LagLane
-from kemu.tools.report.lanes import LANES, Lane
-from kemu.tools.report.messages import Messages
 from kemu.tools.report.ownership import Ownership
 from kemu.tools.report.story import Emit, Story
+
+if TYPE_CHECKING:
+    from kemu.tools.report.lanes import Lane
+    from kemu.tools.report.messages import Messages
 
 MOST_WAITS = 4
 """Causes of one downtime with rows of their own in the frame ``down_waits``."""
@@ -57,7 +59,7 @@ class Collector:
     def __init__(self, *, pictures: bool = False, messages: str = "all", emit: Emit | None = None) -> None:
         self.story = Story(emit)
         self.ownership: Ownership
-        self._messages = Messages(messages) if pictures and messages != "none" else None
+        self._messages = _messages(messages) if pictures and messages != "none" else None
         self._pictures = pictures
         self._lanes: list[Lane] = []
 
@@ -71,6 +73,9 @@ class Collector:
         panel = judging.panel
         self.ownership = Ownership(panel)
         if self._pictures:
+            from kemu.tools.report.lag_lane import LagLane
+            from kemu.tools.report.lanes import LANES
+
             self._lanes = [*(lane(panel) for lane in LANES), LagLane(panel, judging.metrics.waiting)]
         return (self.story, self.ownership, *(_Shown(lane) for lane in self._lanes))
 
@@ -99,10 +104,16 @@ class Collector:
         )
 
 
+def _messages(kind: str) -> "Messages":
+    from kemu.tools.report.messages import Messages
+
+    return Messages(kind)
+
+
 class _Shown:
     """A lane as an observer."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: "Lane") -> None:
         self._on = lane.on
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:

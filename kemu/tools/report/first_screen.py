@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import click
-from attrs import define
 
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.frozen import define
 from kemu.tools.report.reasons import short_members
 from kemu.tools.report.story import TOLD_US, StoryLine, clock_text, span_text, still_text
 

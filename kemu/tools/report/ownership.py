@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from attrs import define
-
 from kemu.emulator.facts import HostDown, HostStarted, RunEnded, RunStarted, Seen, TopicGrown
 from kemu.emulator.metrics.serving import MOVERS
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.frozen import define
 from kemu.protocol.names import ActorName, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     AssignmentReceived,

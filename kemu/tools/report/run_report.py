@@ -1,6 +1,5 @@
 """The report of a run, as text or as JSON values."""
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -72,6 +71,8 @@ def report_as_dict(report: RunReport) -> dict[str, Any]:
 
 def as_json(report: RunReport) -> str:
     """The report as one JSON object."""
+    import json
+
     return json.dumps(report_as_dict(report), indent=2)
 
 

@@ -9,20 +9,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from attrs import define
-
 from kemu.emulator import facts
 from kemu.emulator.facts import Seen
 from kemu.emulator.watching.waiting_at_end import StillWaiting
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import host_of
+from kemu.protocol.frozen import define
+from kemu.protocol.names import host_of, partitions_text
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes.consumer_groups import GroupConverted
 from kemu.tools.report import control_story, streams_story
 from kemu.tools.report.control_story import PARTITIONS, ControlStory
 from kemu.tools.report.reasons import short_members, short_reason
 from kemu.tools.report.streams_story import StreamsStory
-from kemu.tools.report.transcript import partitions_text
 
 TOGETHER_US = 3_000_000
 """Equal lines at most this far apart become one line."""

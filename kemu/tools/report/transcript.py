@@ -7,7 +7,7 @@ effect and note follows. Filters select whole entries, so the lines of a step st
 import sys
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import attrs
@@ -22,7 +22,7 @@ from kemu.emulator.trace.rows import Packets, Row
 from kemu.emulator.trace.traces import Broken, Footer, Header, PacketRecord, Record, Step, Torn, Trace, WorldFact
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.names import partitions_text
 from kemu.protocol.wire.codec import CodecError, Malformed, unseal
 from kemu.protocol.wire.schema import SPECS, Kind
 from kemu.protocol.wire.values import from_row
@@ -401,14 +401,3 @@ def _short(item: Any, limits: TextLimits) -> str:
 
 def _is_partition(item: Any) -> bool:
     return type(item) is tuple and len(item) == 2 and type(item[0]) is str and type(item[1]) is int
-
-
-def partitions_text(pairs: Iterable[TopicPartition]) -> str:
-    """Partitions as text, with consecutive numbers as a range: t-0..5."""
-    runs: list[list[Any]] = []
-    for topic, number in pairs:
-        if runs and runs[-1][0] == topic and runs[-1][2] == number - 1:
-            runs[-1][2] = number
-        else:
-            runs.append([topic, number, number])
-    return ",".join([f"{topic}-{first}" + (f"..{last}" if last > first else "") for topic, first, last in runs])

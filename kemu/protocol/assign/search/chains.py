@@ -16,9 +16,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from attrs import define, field
+from attrs import field
 
 from kemu.protocol.assign.search.leveling import Pool, step_bound
+from kemu.protocol.frozen import define
 
 RETURN_SEARCHES = ((0, 100_000, 10), (2, 20_000, 1))
 """The searches of ``return_to_owners``: (most owners that may lose a partition on the way, least budget, budget per

@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import compress
 
-from attrs import define, field
+from attrs import field
 
 from kemu.protocol.assign.search.failure import KafkaFails
 from kemu.protocol.assign.search.racks import Racks, RackSet
+from kemu.protocol.frozen import define
 
 
 @define

@@ -16,12 +16,13 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heapreplace
 from itertools import compress, groupby
 
-from attrs import define, field
+from attrs import field
 
 from kemu.protocol.assign.search.chains import relieve, return_to_owners
 from kemu.protocol.assign.search.leveling import Pool, level
 from kemu.protocol.assign.search.numbering import Numbering
 from kemu.protocol.assign.search.racks import NO_RACKS, Racks, RackSet
+from kemu.protocol.frozen import define
 
 
 @define

@@ -14,7 +14,7 @@ protocol.assign.search.chains.
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-from attrs import define
+from kemu.protocol.frozen import define
 
 
 @define

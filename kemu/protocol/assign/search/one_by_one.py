@@ -15,14 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heapreplace
 from typing import TypeAlias
 
-from attrs import define, field
+from attrs import field
 
 from kemu.protocol.assign.search.failure import KafkaFails
 from kemu.protocol.assign.search.hash_maps import PartitionSet
 from kemu.protocol.assign.search.numbering import Numbering
 from kemu.protocol.assign.search.racks import Racks, RackSet
 from kemu.protocol.assign.search.score import balance_score
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import define, frozen
 
 _Lists: TypeAlias = list[dict[int, None]]
 """Per member its numbers in the order of the result; new numbers are added at the end."""
