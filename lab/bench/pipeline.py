@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -30,6 +32,7 @@ def measure(say: Say, *, quick: bool) -> dict[str, Any]:
     figures: dict[str, Any] = {"load when it began": round(os.getloadavg()[0], 2)}
     with tempfile.TemporaryDirectory(prefix="kemu-bench-") as folder:
         place = Path(folder)
+        figures |= _from_the_prompt(say, place)
         # A process has only one JVM, and campaigns and analyses start Java with different options, so each gets a
         # process.
         with get_context("spawn").Pool(1) as other:
@@ -45,6 +48,18 @@ def measure(say: Say, *, quick: bool) -> dict[str, Any]:
                 figures |= _analysis(say, spark, place, trace, size)
         finally:
             spark.stop()
+    return figures
+
+
+def _from_the_prompt(say: Say, place: Path) -> dict[str, Any]:
+    """Seconds of a campaign of 12 runs and of its analysis as commands, with the starts of Python and Java."""
+    out = str(place / "prompt")
+    figures = {}
+    for words in (["campaign", PRESET, "steady-group", "--seeds", "1:6", "--out", out], ["analyze", out]):
+        began_s = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "kemu", *words, "--master", MASTER], check=True, capture_output=True)
+        figures[f"12 runs from the prompt: {words[0]} (s)"] = round(time.perf_counter() - began_s, 1)
+    say(str(figures))
     return figures
 
 
