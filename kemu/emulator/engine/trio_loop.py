@@ -1,19 +1,24 @@
 """The Trio loop takes the turns of a world.
 
-In the Trio loop every actor is a Trio task, which the end of its host cancels. The task waits. A dispatcher takes the
-next turn from the world, and takes it in the context of the task of that actor. So Trio's scheduling decides nothing,
-and a turn needs no trip through Trio's scheduler: such a trip costs a third of a turn. After ``TURNS_A_TRIP`` turns,
-other tasks of the loop run. An interrupt or a cancellation waits for this trip.
+In the Trio loop every actor is a Trio task in its host's cancel scope. The task's coroutine waits for events. A
+dispatcher takes the next turn from the world, and resumes the coroutine of that actor with the event. The coroutine
+runs in the context of its own task until it waits again. So Trio's scheduling decides nothing, and a turn needs no trip
+through Trio's scheduler: such a trip costs a third of a turn. After ``TURNS_A_TRIP`` turns, other tasks of the loop
+run. An interrupt or a cancellation waits for this trip.
 
 A live run follows the clock of the Trio loop: the dispatcher waits until an entry is due, or until an outside call.
 """
 
-from collections.abc import Awaitable, Callable
+import types
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from typing import TypeAlias
 
 import trio
 
+from kemu.actors.machine import Event
 from kemu.emulator.engine.hosts import Actor
+from kemu.emulator.engine.shell import run_actor
 from kemu.emulator.engine.world import World
 
 
@@ -52,26 +57,38 @@ TURNS_A_TRIP = 50
 """Turns between two trips through Trio's scheduler, which then runs other tasks: a millisecond or two."""
 
 
+@types.coroutine
+def _next_event() -> Generator[None, Event, Event]:
+    """Suspend the coroutine of an actor until the dispatcher resumes it with an event."""
+    return (yield)
+
+
 class _Desk:
-    """The task of an actor.
+    """The port of an actor's task: the place where the actor's coroutine waits for its next event."""
 
-    No wait separates a step from its effects, so a crash occurs before or after a turn, never within a turn. After a
-    crash, no ``finally`` may send a message.
-    """
-
-    def __init__(self, dispatcher: "_Dispatcher") -> None:
+    def __init__(self, dispatcher: "_Dispatcher", actor: Actor) -> None:
         self._dispatcher = dispatcher
+        self.take_turn: Callable[[Event], None] = partial(dispatcher.world.take_turn, actor)
+        """Take one turn of this actor."""
         self.scope = trio.CancelScope()
-        self.run_in_context: Callable[..., object]
-        """Call a function in the context of the task; raise what the function raised."""
+        self.next_event: Callable[[], Awaitable[Event]] = _next_event
+        """Wait for the next event."""
+        self.resume: Callable[[Event], object]
+        """Let the coroutine take a turn in the context of its task; raise what the turn raised."""
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
-        """Wait until cancelled; the end of the actor's host cancels it."""
-        self.run_in_context = trio.lowlevel.current_task().context.run
+        """Keep the actor's coroutine until cancelled; the end of its host cancels it."""
+        coroutine = run_actor(self)
+        coroutine.send(None)
+        run: Callable[..., object] = trio.lowlevel.current_task().context.run
+        self.resume = partial(run, coroutine.send)
         self._dispatcher.wake()
-        with self.scope:
-            await trio.lowlevel.wait_task_rescheduled(_at_once)
+        try:
+            with self.scope:
+                await trio.lowlevel.wait_task_rescheduled(_at_once)
+        finally:
+            coroutine.close()
 
 
 class _Dispatcher:
@@ -88,12 +105,12 @@ class _Dispatcher:
         world.actor_went = self.went
 
     def wake(self) -> None:
-        """Wake the dispatcher; called by a new task that waits."""
+        """Wake the dispatcher; called by a new task once its coroutine waits."""
         trio.lowlevel.reschedule(self._task)
 
     def came(self, actor: Actor) -> None:
         """Register an actor whose life begins."""
-        desk = self._desks[actor] = _Desk(self)
+        desk = self._desks[actor] = _Desk(self, actor)
         self._births.append(desk)
 
     def went(self, actor: Actor) -> None:
@@ -101,7 +118,7 @@ class _Dispatcher:
         self._desks.pop(actor).scope.cancel()
 
     async def start_newborn(self) -> None:
-        """Start a task for every new actor, and let the task run until it waits."""
+        """Start a task for every new actor, and let the task run to its first wait."""
         births, self._births = self._births, []
         for desk in births:
             if not desk.scope.cancel_called:
@@ -112,7 +129,6 @@ class _Dispatcher:
     async def take_turns(self, until_us: int, outside: Outside | None, live: bool) -> None:
         """Take turns until no entry is due by ``until_us``; see ``run_in_trio``."""
         world, desks, turns = self.world, self._desks, 0
-        take_turn = world.take_turn
         clock = _Clock(world.now_us) if live else None
         while True:
             if outside is not None:
@@ -132,7 +148,7 @@ class _Dispatcher:
             if self._births:
                 await self.start_newborn()
             actor, event = turn
-            desks[actor].run_in_context(take_turn, actor, event)
+            desks[actor].resume(event)
             turns += 1
             if turns % TURNS_A_TRIP == 0:
                 await trio.lowlevel.checkpoint()  # a cancellation has ended the actors' tasks as well
