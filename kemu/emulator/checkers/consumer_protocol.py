@@ -276,6 +276,8 @@ class ConsumerProtocol(Checker):
         return rules_of_kind(str(kind)).consumer_groups.keeps_partition_epochs
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
+        if not self._commits:
+            return
         request = seen.actor, (fact.client, fact.connection, fact.request_id)
         group, member_id, is_valid = self._commits.pop(request, ("", "", False))
         if group and fact.error in (_E.NONE, *_NOT_CURRENT) and is_valid is not (fact.error is _E.NONE):

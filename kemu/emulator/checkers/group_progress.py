@@ -200,9 +200,12 @@ class GroupDuties(Checker):
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
         """Judge whether a closing member awaited its coordinator's answers until the timeout."""
-        host, coordinator, close_us = host_of(fact.client), host_of(seen.actor), self._of(fact.group).close_us
+        host = host_of(fact.client)
+        if not self.panel.is_down(host):
+            return
+        coordinator, close_us = host_of(seen.actor), self._of(fact.group).close_us
         closed_us, took_us = self._closed_us.get(host, (0, close_us))
-        if not self.panel.is_down(host) or took_us >= close_us * EARLY:
+        if took_us >= close_us * EARLY:
             return
         links_us, able_us = (
             self.panel.disturbances.links_free_since_us((host, coordinator)),

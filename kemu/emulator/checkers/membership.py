@@ -37,6 +37,7 @@ from kemu.emulator.watching.shadow_groups import (
     DEAD,
     EARLY,
     EMPTY,
+    OF_MEMBERS,
     PREPARING,
     STABLE,
     GroupRequest,
@@ -195,8 +196,10 @@ class MembershipRules(Checker):
     def _if_classic(self, take: Callable[[Seen, Any], None]) -> Callable[[Seen, Any], None]:
         """Take facts of classic groups; of other groups only the data of joins and the end."""
 
+        of_consumers = self._shadows.of_consumers
+
         def taken(seen: Seen, fact: Any) -> None:
-            if not self._shadows.is_of_consumers(seen, fact.group):
+            if (seen[2], fact.group) not in of_consumers:
                 take(seen, fact)
             elif isinstance(fact, GroupRequestRead):
                 self._shadows.read(seen, fact)
@@ -228,10 +231,17 @@ class MembershipRules(Checker):
     # --- steps -------------------------------------------------------------------------------------------------
 
     def _at(self, seen: Seen) -> _Step:
-        step = self._step
-        if step is None or step.seen.seq != seen.seq or step.seen.actor != seen.actor:
-            self._end_step()
+        step = self._begun(seen)
+        if step is None:
             step = self._step = _Step(seen)
+        return step
+
+    def _begun(self, seen: Seen) -> _Step | None:
+        """The step of this fact, if it has anything to judge so far; a former step is judged."""
+        step = self._step
+        if step is not None and (step.seen.seq != seen.seq or step.seen.actor != seen.actor):
+            self._end_step()
+            step = None
         return step
 
     def _say(self, seen: Seen, kind: str, group: GroupId, text: str) -> None:
@@ -249,6 +259,10 @@ class MembershipRules(Checker):
             self._wrong_clocks.update(dict.fromkeys([host for host, _ in fact.links]))
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
+        if fact.api in OF_MEMBERS:
+            self._begun(seen)
+            self._shadows.read(seen, fact)
+            return
         step = self._at(seen)
         group = self._shadows.group(seen.actor, fact.group)
         if fact.api == "LeaveGroup":
@@ -284,15 +298,15 @@ class MembershipRules(Checker):
             self._led_with[seen.actor] = self._metadata[seen.actor]
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
-        step = self._at(seen)
+        self._begun(seen)
         request = self._shadows.answered(seen, fact)
         if request is None:
             return
         if fact.error is _E.GROUP_MAX_SIZE_REACHED:
-            step.refused[request.member_id] = None
+            self._at(seen).refused[request.member_id] = None
         group = self._shadows.group(seen.actor, request.group)
         if group is not None and fact.error in JUDGED and fact.error not in request.permitted:
-            step.answers.append((seen, request, group, fact.error))
+            self._at(seen).answers.append((seen, request, group, fact.error))
         if group is not None and fact.error is _E.INCONSISTENT_GROUP_PROTOCOL and request.seq == seen.seq:
             self._refuses_protocols(seen, group, request, fact.client)
         if group is not None and fact.error is _E.NONE:

@@ -19,7 +19,7 @@ from kemu.emulator.facts import HostDown, Seen, TopicGrown
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_subscription
-from kemu.protocol.names import MemberId, host_of
+from kemu.protocol.names import ActorName, MemberId, host_of
 from kemu.protocol.notes.groups import GroupRequestAnswered, GroupRequestRead
 from kemu.protocol.notes.replication import MetadataCached, TopicDeleted
 from kemu.protocol.wire.codec import CodecError
@@ -59,8 +59,8 @@ class UselessWork(Checker):
         super().__init__()
         self._groups = groups
         self._senders: dict[MemberId, _Sender] = {}
-        self._asked: dict[tuple[str, str, int, int], MemberId] = {}
-        """(coordinator, client, connection, request id) -> member that waits for the answer."""
+        self._joined_over: dict[tuple[ActorName, ActorName, int], _Sender] = {}
+        """(coordinator, client, connection) -> the sender of the last JoinGroup."""
         self._metadata_changed = 0
         """Number of changes so far that make a leader rejoin."""
         self._live: dict[str, tuple[int, ...]] = {}
@@ -93,16 +93,16 @@ class UselessWork(Checker):
         self._live[seen.actor] = fact.live_brokers
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        for key in [key for key in self._asked if fact.host in (host_of(key[0]), host_of(key[1]))]:
-            del self._asked[key]
+        for key in [key for key in self._joined_over if fact.host in (host_of(key[0]), host_of(key[1]))]:
+            del self._joined_over[key]
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
-        ((member_id, _), *others) = fact.ids
-        if others or not member_id or (self._groups is not None and fact.group not in self._groups):
+        if fact.api != "JoinGroup" or (self._groups is not None and fact.group not in self._groups):
             return
-        sender = self._senders.setdefault(member_id, _Sender())
-        self._asked[seen.actor, fact.client, fact.connection, fact.request_id] = member_id
-        if fact.api == "JoinGroup":
+        ((member_id, _),) = fact.ids
+        if member_id:
+            sender = self._senders.setdefault(member_id, _Sender())
+            self._joined_over[seen.actor, fact.client, fact.connection] = sender
             self._joins(seen, fact, sender)
 
     def _joins(self, seen: Seen, fact: GroupRequestRead, sender: _Sender) -> None:
@@ -123,12 +123,10 @@ class UselessWork(Checker):
         self.violation(seen, kind, (fact.group, fact.client), f"{fact.client}, member of {fact.group}, sent {text}")
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
-        member_id = self._asked.pop((seen.actor, fact.client, fact.connection, fact.request_id), "")
-        sender = self._senders.get(member_id)
-        if sender is None:
-            return
         if fact.error is not _NONE:
-            sender.content = None
+            sender = self._joined_over.get((seen.actor, fact.client, fact.connection))
+            if sender is not None:
+                sender.content = None
 
 
 def _content(rows: tuple[tuple[str, bytes], ...]) -> Content:

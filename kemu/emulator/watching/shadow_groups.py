@@ -40,6 +40,8 @@ _FENCED: Codes = frozenset({_E.FENCED_INSTANCE_ID})
 _ILLEGAL: Codes = frozenset({_E.ILLEGAL_GENERATION})
 _OF_HEARTBEATS = {PREPARING: _REBALANCES, COMPLETING: _REBALANCES | _FINE}
 COMMITS = ("OffsetCommit", "RangeCommit")
+OF_MEMBERS = ("Heartbeat", *COMMITS)
+"""Requests that members of a running generation repeat."""
 Rows = tuple[tuple[str, bytes], ...]
 
 
@@ -246,8 +248,8 @@ class ShadowGroups:
         self._leaders: dict[tuple[GroupId, int], MemberId] = {}
         """(group, generation) -> last leader of the generation."""
         self._last: dict[ActorName, GroupRequest] = {}
-        self._of_consumers: dict[tuple[ActorName, GroupId], None] = {}
-        """Copies that are groups of the consumer protocol now (KIP-848), whose facts are no facts of these models."""
+        self.of_consumers: dict[tuple[ActorName, GroupId], None] = {}
+        """(coordinator, group) of the copies that are groups of the consumer protocol now (KIP-848), whose facts are no facts of these models."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             LeaderElected: self._elected,
             GroupUnloaded: self._unloaded,
@@ -261,7 +263,7 @@ class ShadowGroups:
 
     def is_of_consumers(self, seen: Seen, name: GroupId) -> bool:
         """Whether the copy of the coordinator of this fact is a group of the consumer protocol (KIP-848)."""
-        return (seen.actor, name) in self._of_consumers
+        return (seen.actor, name) in self.of_consumers
 
     def became_of_consumers(self, seen: Seen, name: GroupId) -> None:
         """Note that the copy is a group of the consumer protocol from now on."""
@@ -269,7 +271,7 @@ class ShadowGroups:
         if group is not None:
             group.prepared_seq = seen.seq  # members that waited are told to rejoin, as at the begin of a join phase
         self._forget(seen.actor, name)
-        self._of_consumers[seen.actor, name] = None
+        self.of_consumers[seen.actor, name] = None
 
     def became_classic(self, seen: Seen, fact: GroupConverted) -> None:
         """Note that the copy is a Stable classic group with these members from now on."""
@@ -281,8 +283,9 @@ class ShadowGroups:
         """Note a request that the coordinator read."""
         request = self._last[seen.actor] = GroupRequest(seen, fact)
         self._requests[seen.actor, fact.client, fact.connection, fact.request_id] = request
-        request.of_consumers = self.is_of_consumers(seen, fact.group)
-        group = self.group(seen.actor, fact.group)
+        copy = (seen.actor, fact.group)
+        request.of_consumers = copy in self.of_consumers
+        group = self._groups.get(copy)
         if group is None:
             return
         group.has_requests, group.new_assignment = True, False
@@ -306,7 +309,7 @@ class ShadowGroups:
             if member.member_id == group.leader and group.state == COMPLETING:
                 group.assignments.append(dict(fact.rows))
                 group.new_assignment = True
-        elif fact.api in ("Heartbeat", *COMMITS) and group.state in (STABLE, PREPARING):
+        elif fact.api in OF_MEMBERS and group.state in (STABLE, PREPARING):
             member.sign_of_life(seen.at_us)
 
     def answered(self, seen: Seen, fact: GroupRequestAnswered) -> GroupRequest | None:
@@ -330,7 +333,8 @@ class ShadowGroups:
         if group is not None and fact.error is _E.GROUP_MAX_SIZE_REACHED:
             group.pending.pop(request.member_id, None)
         if group is not None:
-            request.permitted |= self.permitted(group, request, seen.at_us)
+            if fact.error not in request.permitted:
+                request.permitted |= self.permitted(group, request, seen.at_us)
             member = group.members.get(request.member_id)
             if member is not None and request.api == "JoinGroup":
                 if request.seq != seen.seq or fact.error is _E.NONE:
@@ -495,7 +499,7 @@ class ShadowGroups:
 
     def down(self, _: Seen, fact: HostDown) -> None:
         """Forget all copies of a host that is down."""
-        for coordinator, name in [*self._groups, *self._of_consumers]:
+        for coordinator, name in [*self._groups, *self.of_consumers]:
             if host_of(coordinator) == fact.host:
                 self._forget(coordinator, name)
         for key in [key for key in self._requests if host_of(key[0]) == fact.host]:
@@ -504,4 +508,4 @@ class ShadowGroups:
     def _forget(self, coordinator: ActorName, name: GroupId) -> None:
         self._groups.pop((coordinator, name), None)
         self._ended.pop((coordinator, name), None)
-        self._of_consumers.pop((coordinator, name), None)
+        self.of_consumers.pop((coordinator, name), None)
