@@ -21,7 +21,6 @@ log.
 Source: Kafka 3.4.1 ``ConsumerCoordinator``, ``GroupMetadata``.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Self
 
@@ -41,14 +40,14 @@ from kemu.emulator.facts import (
     received,
     sent,
 )
-from kemu.emulator.watching.group_commits import NOTHING
+from kemu.emulator.watching.group_commits import NOTHING, CommittedOffset
 from kemu.emulator.watching.group_times import GroupTimes
-from kemu.emulator.watching.progress import PartitionReader
+from kemu.emulator.watching.progress import GroupProgress, PartitionReader
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import DeleteTopics, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
 from kemu.protocol.messages.group import DeleteGroups, OffsetCommit, OffsetDelete
-from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition, host_of, shared
+from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     COMMITTED,
     JUMPED,
@@ -181,10 +180,11 @@ class CommitsChecker(Checker):
         """Host -> group."""
         self._starts: dict[TopicPartition, int] = {}
         """The highest start offset of any replica of the log."""
-        self._work: dict[TopicPartition, dict[tuple[GroupId, ActorName, int], _Work]] = defaultdict(dict)
-        """Partition -> (group, actor, life) -> work of the life on the partition."""
-        self._committed_us: dict[tuple[GroupId, TopicPartition], int] = {}
-        """(group, partition) -> time of the last reported commit, in us; no entry after a possible loss of commits."""
+        self._work: dict[PartitionReader, _Work] = {}
+        """The life of a member on a partition -> its work."""
+        self._committed_us: dict[CommittedOffset, int] = {}
+        """A group's committed offset on a partition -> time of the last reported commit, in us; no entry after a
+        possible loss of commits."""
         self._led_us: dict[TopicPartition, int] = {}
         """Partition -> time at which a broker last became leader, in us."""
         self._validated: dict[tuple[ActorName, int, TopicPartition], None] = {}
@@ -296,11 +296,16 @@ class CommitsChecker(Checker):
     # --- the members' work -------------------------------------------------------------------------------------
 
     def _work_of(self, seen: Seen, at: TopicPartition) -> _Work:
-        lives, life = self._work[at], (seen.fact.group, seen.actor, seen.life)
-        work = lives.get(life)
+        reader = self.panel.progress.reader(seen, at)
+        work = self._work.get(reader)
         if work is None:
-            work = lives[life] = _Work(self.panel.progress.reader(seen, at))
+            work = self._work[reader] = _Work(reader)
         return work
+
+    def _work_in(self, progress: GroupProgress, member: ActorName, life: int) -> _Work | None:
+        """The work of a life of a member on a partition; None without work."""
+        reader = progress.held.get(member)
+        return None if reader is None or reader.life != life else self._work.get(reader)
 
     def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
         self._unsubscribes.pop(host_of(seen.actor), None)
@@ -309,10 +314,11 @@ class CommitsChecker(Checker):
                 period.owned.update(dict.fromkeys(fact.owned))
         asks_deposed, asked = self.panel.asks_deposed(seen), self._removals_asked
         for at in fact.added:
-            work, committed_us = self._work_of(seen, at), self._committed_us.get((fact.group, at), 0)
+            account = self.panel.commits.account(fact.group, at)
+            work, committed_us = self._work_of(seen, at), self._committed_us.get(account, 0)
             # A coordinator that ended may have written a removal without a report.
             unknown = asks_deposed or (asked and self._is_asked_for(fact.group, at[0], committed_us))
-            work.starts, work.must_start_at = True, NOTHING if unknown else self.panel.commits.of(fact.group, at)
+            work.starts, work.must_start_at = True, NOTHING if unknown else account.offset
 
     @only_news
     def _processed(self, seen: Seen, fact: Processed) -> None:
@@ -450,17 +456,17 @@ class CommitsChecker(Checker):
     # --- commits -----------------------------------------------------------------------------------------------
 
     def _commit(self, seen: Seen, facts: Sequence[OffsetCommitted]) -> None:
-        committer = group, _ = seen.fact.group, seen.fact.member_id
+        committer = (seen.fact.group, seen.fact.member_id)
         self._reported.setdefault(committer, {})[seen.seq] = None
         if not self.panel.commits.is_current:
             return
         taken = self.panel.took.get(committer)
-        reader = None if taken is None else (group, taken.actor, taken.life)
-        for fact, at, before, is_late in self.panel.commits.last:
-            self._committed_us[shared((group, at))] = seen.at_us
+        offsets = zip(self.panel.commits.last, self.panel.progress.committed_on, strict=True)
+        for (fact, account, before, is_late), progress in offsets:
+            self._committed_us[account] = seen.at_us
             if fact.generation != NO_GENERATION:
-                work = self._work[at].get(reader) if reader is not None and at in self._work else None
-                self._judge_commit(seen, fact, at, work, NOTHING if is_late else before)
+                work = None if taken is None else self._work_in(progress, taken.actor, taken.life)
+                self._judge_commit(seen, fact, account.at, work, NOTHING if is_late else before)
 
     def _judge_commit(
         self, seen: Seen, fact: OffsetCommitted, at: TopicPartition, work: _Work | None, not_below: int
@@ -485,8 +491,8 @@ class CommitsChecker(Checker):
     def _answered(self, seen: Seen, fact: CommitAnswered) -> None:
         reported = self._reported.get((fact.group, fact.member_id))
         if fact.error is not ErrorCode.NONE:
-            for lives in self._work.values():
-                work = lives.get((fact.group, seen.actor, seen.life))
+            for group, _, progress in self.panel.progress:
+                work = self._work_in(progress, seen.actor, seen.life) if group == fact.group else None
                 if work is not None:
                     work.stored = max(work.stored, work.reader.reached_since)
         elif reported:
@@ -511,7 +517,7 @@ class CommitsChecker(Checker):
         if not self.panel.is_current(seen):
             return
         at = (fact.topic, fact.partition)
-        committed_us = self._committed_us.pop((fact.group, at), None)
+        committed_us = self._committed_us.pop(self.panel.commits.account(fact.group, at), None)
         asked = self._is_asked_for(fact.group, fact.topic, seen.at_us - OPERATOR_US)
         whys = [self._why_kept(seen, period, at, committed_us) for period in self._periods_before(seen, fact.group)]
         if not asked and all(whys):
@@ -558,10 +564,10 @@ class CommitsChecker(Checker):
             return
         hosts = [watched.coordinator, *([self.panel.leaders.get(log, "")] if log in self.panel.states else [])]
         free_us = self.panel.disturbances.undisturbed_since_us([host_of(each) for each in hosts])
-        for (name, at), committed_us in self._committed_us.items() if all(hosts) and free_us is not None else ():
+        for account, committed_us in self._committed_us.items() if all(hosts) and free_us is not None else ():
             kept_us = at_us - max(free_us or 0, committed_us, periods[-1].since_us)
-            if name == group and kept_us > self._removed_by_us:
-                where = f"{at[0]}-{at[1]}"
+            if account.group == group and kept_us > self._removed_by_us:
+                where = f"{account.at[0]}-{account.at[1]}"
                 text = f"the offset of {where} in {group} remains {kept_us / 1e6:.0f} s after its group became empty"
                 now = self.panel.now._replace(at_us=at_us)
                 self.violation(now, "removed-too-late", (group, where), text, liveness=True)
@@ -570,23 +576,24 @@ class CommitsChecker(Checker):
 
     def _may_start_before(self, at: TopicPartition, group: GroupId, committed: int = NOTHING) -> None:
         """Note that members may find this committed offset, or an earlier offset."""
-        for (name, _, _), work in self._work.get(at, {}).items():
-            if name == group:
+        progress = self.panel.progress.known(group, at)
+        for reader in progress.held.values() if progress is not None else ():
+            work = self._work.get(reader)
+            if work is not None:
                 work.must_start_at = min(work.must_start_at, committed)
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         if fact.log.startswith(OFFSETS_TOPIC):
             self._periods.clear()
             self._committed_us.clear()
-            for lives in self._work.values():
-                for work in lives.values():
-                    work.must_start_at = NOTHING
+            for work in self._work.values():
+                work.must_start_at = NOTHING
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         """Note that a log of groups may have lost commits."""
         self._led_us[fact.topic, fact.partition] = seen.at_us
         for (group, at), left in self.panel.commits.changed:
-            self._committed_us.pop((group, at), None)
+            self._committed_us.pop(self.panel.commits.account(group, at), None)
             self._may_start_before(at, group, left)
 
 

@@ -195,7 +195,6 @@ class MembershipRules(Checker):
 
     def _if_classic(self, take: Callable[[Seen, Any], None]) -> Callable[[Seen, Any], None]:
         """Take facts of classic groups; of other groups only the data of joins and the end."""
-
         of_consumers = self._shadows.of_consumers
 
         def taken(seen: Seen, fact: Any) -> None:

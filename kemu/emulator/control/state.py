@@ -222,7 +222,7 @@ class LiveState:
         panel, spec = self._panel, self._scenario.groups.get(group)
         topics = [topic for topic in (spec.topics if spec is not None else ()) if topic in panel.topics]
         found = {(topic, number) for topic in topics for number in self._numbers(topic)}
-        found |= {at for owner, at in panel.commits.committed if owner == group}
+        found |= {*panel.commits.partitions(group)}
         holdings = [panel.took[group, each] for each in ids if (group, each) in panel.took]
         found |= {at for each in holdings for at in each.received or ()}
         return sorted(found)

@@ -75,10 +75,12 @@ class _GroupOnPartition:
 
     def look(self) -> None:
         """Update the largest lag after a change of the committed offset."""
-        self.grew()
-        reached = self._reached
-        if reached is not None and self._end - reached > self.max_lag:
-            self.max_lag = self._end - reached
+        end, before, reached = self.log.end, self._reached, self._now()
+        if before is not None and end > self._end and end - before > self.max_lag:
+            self.max_lag = end - before
+        if reached is not None and end - reached > self.max_lag:
+            self.max_lag = end - reached
+        self._reached, self._end = reached, end
 
 
 class _Log:
@@ -120,7 +122,7 @@ class Progress:
         self.commits_failed: dict[str, int] = {}
         self.acknowledged_lost = 0
         self._logs: dict[TopicPartition, _Log] = {}
-        self._readings: dict[tuple[str, TopicPartition], _GroupOnPartition] = {}
+        self._readings: dict[GroupProgress, _GroupOnPartition] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             RecordsAppended: self._appended,
             ProduceFailed: self._failed,
@@ -147,7 +149,8 @@ class Progress:
     def lags(self, waiting: Waiting, at_us: int) -> tuple[LagFigures, ...]:
         """One row per group and partition: log end, committed offset, final lag and largest lag."""
         self._grew()
-        ages = {key: waiting.lag_us(*key, at_us) for key in self._readings}
+        readings = self._sorted()
+        ages = {key: waiting.lag_us(*key, at_us) for key, _ in readings}
         return tuple(
             LagFigures(
                 group=group,
@@ -160,14 +163,18 @@ class Progress:
                 lag_us=ages[group, (topic, number)][0],
                 max_lag_us=ages[group, (topic, number)][1],
             )
-            for (group, (topic, number)), reading in sorted(self._readings.items(), key=lambda item: item[0])
+            for (group, (topic, number)), reading in readings
         )
+
+    def _sorted(self) -> list[tuple[tuple[str, TopicPartition], _GroupOnPartition]]:
+        """((group, partition), account), sorted."""
+        return sorted(((progress.key, each) for progress, each in self._readings.items()), key=lambda row: row[0])
 
     def _sums(self, measure: Callable[[_GroupOnPartition, TopicPartition], int]) -> dict[str, int]:
         """Group -> the sum of a measure over the group's partitions."""
         sums: dict[str, int] = {}
-        for group, partition in sorted(self._readings):
-            sums[group] = sums.get(group, 0) + measure(self._readings[group, partition], partition)
+        for (group, partition), reading in self._sorted():
+            sums[group] = sums.get(group, 0) + measure(reading, partition)
         return sums
 
     def uncommitted(self, group: str, at: TopicPartition) -> int:
@@ -225,12 +232,13 @@ class Progress:
     # --- groups ------------------------------------------------------------------------------------------------
 
     def _reading(self, group: str, partition: TopicPartition) -> _GroupOnPartition:
-        reading = self._readings.get((group, partition))
+        return self._of(self._panel.progress.of(group, partition))
+
+    def _of(self, progress: GroupProgress) -> _GroupOnPartition:
+        reading = self._readings.get(progress)
         if reading is None:
-            log = self._log(partition)
-            reading = self._readings[shared((group, partition))] = _GroupOnPartition(
-                log, self._panel.progress.of(group, partition)
-            )
+            log = self._log(progress.key[1])
+            reading = self._readings[progress] = _GroupOnPartition(log, progress)
             log.readings.append(reading)
         return reading
 
@@ -261,12 +269,13 @@ class Progress:
 
     def _committed(self, seen: Seen, facts: Sequence[OffsetCommitted]) -> None:
         group = seen.fact.group
-        for _, at, _, _ in self._panel.commits.last:
-            self._reading(group, at).look()
+        for progress in self._panel.progress.committed_on:
+            self._of(progress).look()
         self.commits[group] = self.commits.get(group, 0) + len(facts)
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
-        reading = self._readings.get((fact.group, (fact.topic, fact.partition)))
+        progress = self._panel.progress.known(fact.group, (fact.topic, fact.partition))
+        reading = None if progress is None else self._readings.get(progress)
         if reading is not None:
             reading.grew()
 

@@ -7,7 +7,7 @@ The log cleaner removes superseded commits. So an election that truncates a clea
 of a partition.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kemu.emulator.facts import DiskTailLost, Seen, each_of
@@ -22,6 +22,25 @@ NOTHING = -1
 Key = tuple[GroupId, TopicPartition]
 
 
+class CommittedOffset:
+    """The account of one group's committed offset on one partition. Observers may use it as a key of their own
+    accounts.
+    """
+
+    __slots__ = ("at", "group", "kept", "offset")
+
+    def __init__(self, group: GroupId, at: TopicPartition) -> None:
+        self.group = group
+        self.at = at
+        self.offset = NOTHING
+        """The committed offset; ``NOTHING`` without one."""
+        self.kept: GroupRecords[int] | None = None
+        """The commits in the copies of the group's log; None without such a commit."""
+
+
+_NO_ACCOUNTS: Mapping[TopicPartition, CommittedOffset] = {}
+
+
 class GroupCommits:
     """The committed offsets of all groups."""
 
@@ -31,10 +50,8 @@ class GroupCommits:
         is_current: Callable[[Seen], bool],
         log_of: Callable[[GroupId], TopicPartition | None],
     ) -> None:
-        self.committed: dict[Key, int] = {}
-        """(group, partition) -> committed offset; ``NOTHING`` or no entry without a committed offset."""
-        self.last: list[tuple[OffsetCommitted, TopicPartition, int, bool]] = []
-        """Each offset of the last commit: the fact, the partition, the committed offset before, and whether the
+        self.last: list[tuple[OffsetCommitted, CommittedOffset, int, bool]] = []
+        """Each offset of the last commit: the fact, the account, the committed offset before, and whether the
         coordinator read the commit from a closed connection. Such a commit may be older than the previous commit."""
         self.is_current = True
         """Whether the group's current coordinator reported the last commit (``Panel.is_current``)."""
@@ -44,7 +61,7 @@ class GroupCommits:
         self._logs = logs
         self._coordinates = is_current
         self._log_of = log_of
-        self._kept: dict[Key, GroupRecords[int]] = {}
+        self._accounts: dict[GroupId, dict[TopicPartition, CommittedOffset]] = {}
         self._cleaned: dict[TopicPartition, int] = {}
         """Log of groups -> end of the part that a broker has cleaned."""
         self._late: tuple[Seen, LateCommit] | None = None
@@ -59,8 +76,22 @@ class GroupCommits:
         }
 
     def of(self, group: GroupId, at: TopicPartition) -> int:
-        """The committed offset of a partition."""
-        return self.committed.get((group, at), NOTHING)
+        """The committed offset of a partition; ``NOTHING`` without one."""
+        account = self._accounts.get(group, _NO_ACCOUNTS).get(at)
+        return NOTHING if account is None else account.offset
+
+    def account(self, group: GroupId, at: TopicPartition) -> CommittedOffset:
+        """The account of a group's committed offset on a partition."""
+        accounts = self._accounts.setdefault(group, {})
+        account = accounts.get(at)
+        if account is None:
+            at = shared(at)
+            account = accounts[at] = CommittedOffset(group, at)
+        return account
+
+    def partitions(self, group: GroupId) -> Iterator[TopicPartition]:
+        """The partitions with a committed offset of a group."""
+        return (at for at, account in self._accounts.get(group, _NO_ACCOUNTS).items() if account.offset != NOTHING)
 
     def _is_late(self, seen: Seen, fact: LateCommit) -> None:
         self._late = seen, fact
@@ -75,28 +106,30 @@ class GroupCommits:
         )
 
     def _commits(self, seen: Seen, facts: Sequence[OffsetCommitted]) -> None:
-        group, committed, late, self.last = seen.fact.group, self.committed, self._late, []
+        group, late = seen.fact.group, self._late
+        accounts = self._accounts.get(group, _NO_ACCOUNTS)
         log = self._log_of(group)
         records = None if log is None else self._logs.of(log).records
         self.is_current = is_current = self._coordinates(seen)
+        self.last = last = []
         for fact in facts:
-            key = (group, at) = (group, shared((fact.topic, fact.partition)))
-            is_late = late is not None and self._is_of(late, seen, fact)
-            self.last.append((fact, at, committed.get(key, NOTHING), is_late))
+            account = accounts.get((fact.topic, fact.partition))
+            if account is None:
+                account = self.account(group, (fact.topic, fact.partition))
+            last.append((fact, account, account.offset, late is not None and self._is_of(late, seen, fact)))
             if not is_current:
                 continue
-            committed[shared(key)] = fact.offset
+            account.offset = fact.offset
             if records is not None and fact.position >= 0:
-                kept = self._kept.get(key)
-                if kept is None:
-                    kept = self._kept[key] = GroupRecords()
-                kept.write(fact.position, fact.offset, records)
+                if account.kept is None:
+                    account.kept = GroupRecords()
+                account.kept.write(fact.position, fact.offset, records)
 
     def _removes(self, seen: Seen, fact: OffsetRemoved) -> None:
-        key = (fact.group, (fact.topic, fact.partition))
-        self._kept.pop(key, None)
+        account = self.account(fact.group, (fact.topic, fact.partition))
+        account.kept = None
         if self._coordinates(seen):
-            self.committed.pop(key, None)
+            account.offset = NOTHING
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         self.changed = []
@@ -104,26 +137,32 @@ class GroupCommits:
             return
         at = (fact.topic, fact.partition)
         log, lost_at = self._logs.of(at).records, self._logs.truncated_at
-        if lost_at is not None and lost_at < self._cleaned.get(at, 0):
-            for key in [key for key in self._kept if self._log_of(key[0]) == at]:
-                del self._kept[key]
-                self.committed[key] = NOTHING
-                self.changed.append((key, NOTHING))
-        for key, kept in self._kept.items():
-            if self._log_of(key[0]) == at and kept.follow(log):
-                self.committed[key] = kept.last(NOTHING)
-                self.changed.append((key, self.committed[key]))
+        is_cleaned = lost_at is not None and lost_at < self._cleaned.get(at, 0)
+        for account, kept in self._kept_in(at):
+            if is_cleaned:
+                account.kept, account.offset = None, NOTHING
+            elif kept.follow(log):
+                account.offset = kept.last(NOTHING)
+            else:
+                continue
+            self.changed.append(((account.group, account.at), account.offset))
+
+    def _kept_in(self, log: TopicPartition) -> list[tuple[CommittedOffset, GroupRecords[int]]]:
+        """The accounts with commits in a log of groups."""
+        groups = [accounts for group, accounts in self._accounts.items() if self._log_of(group) == log]
+        return [(each, each.kept) for accounts in groups for each in accounts.values() if each.kept is not None]
 
     def _cleans(self, seen: Seen, fact: LogCleaned) -> None:
         """Forget the commits that no copy of the log needs any more."""
         at = (fact.topic, fact.partition)
         self._cleaned[at] = max(self._cleaned.get(at, 0), fact.end_offset)
         copies = self._logs.copies_of(at)
-        for key, kept in self._kept.items():
-            if self._log_of(key[0]) == at:
-                kept.forget(fact.end_offset, copies)
+        for _, kept in self._kept_in(at):
+            kept.forget(fact.end_offset, copies)
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         """Forget all commits: without replication, no fact tells which commits were lost."""
         if fact.log.startswith(OFFSETS_TOPIC):
-            self.committed.clear()
+            for accounts in self._accounts.values():
+                for account in accounts.values():
+                    account.offset = NOTHING

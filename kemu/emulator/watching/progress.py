@@ -272,14 +272,14 @@ class GroupProgress:
 
     __slots__ = (
         *(
-            "_commits",
+            "_commit",
             "_done",
-            "_key",
             "_ranges",
             "began",
             "truncated_at",
             "held",
             "highest",
+            "key",
             "last_commit",
             "count",
             "reader",
@@ -291,8 +291,8 @@ class GroupProgress:
     )
 
     def __init__(self, group: GroupId, at: TopicPartition, commits: GroupCommits, ranges: WatchedRanges) -> None:
-        self._key = group, at
-        self._commits = commits
+        self.key = group, at
+        self._commit = commits.account(group, at)
         self._ranges = ranges
         self._done = Records()
         self.skipped: dict[str, Records] = {}
@@ -367,9 +367,9 @@ class GroupProgress:
     @property
     def committed(self) -> int | None:
         """The committed offset; for a group with two commit logs (KIP-333), the answer of ``committed()``."""
-        if self._key[0] in self._ranges.groups:
-            return self._ranges.of(*self._key).committed
-        committed = self._commits.committed.get(self._key, NOTHING)
+        if self.key[0] in self._ranges.groups:
+            return self._ranges.of(*self.key).committed
+        committed = self._commit.offset
         return None if committed == NOTHING else committed
 
     @property
@@ -529,9 +529,13 @@ class WatchedProgress:
         """All entries, in the order in which they began."""
         return ((group, at, progress) for at, groups in self.all.items() for group, progress in groups.items())
 
+    def known(self, group: GroupId, at: TopicPartition) -> GroupProgress | None:
+        """The progress of a group on a partition, which may be unsettled; None before its begin."""
+        return self.all.get(at, {}).get(group)
+
     def position(self, group: GroupId, at: TopicPartition) -> int:
         """The position of a partition's last reader; -1 without a position."""
-        progress = self.all.get(at, {}).get(group)
+        progress = self.known(group, at)
         return NOTHING if progress is None else progress.position
 
     def unprocessed(self, progress: GroupProgress, at: TopicPartition) -> list[Run]:
@@ -768,8 +772,9 @@ class WatchedProgress:
     def _commits_offsets(self, seen: Seen, facts: Sequence[OffsetCommitted]) -> None:
         self.committed_on = []
         group = seen.fact.group
-        for fact, at, committed_before, _ in self._commits.last:
-            progress, log, offset = self.of(group, at), self._logs.of(at).records, fact.offset
+        for fact, account, committed_before, _ in self._commits.last:
+            at, offset = account.at, fact.offset
+            progress, log = self.of(group, at), self._logs.of(at).records
             self.committed_on.append(progress)
             if fact.generation == NO_GENERATION:
                 before = max(committed_before, 0)

@@ -249,7 +249,8 @@ class ShadowGroups:
         """(group, generation) -> last leader of the generation."""
         self._last: dict[ActorName, GroupRequest] = {}
         self.of_consumers: dict[tuple[ActorName, GroupId], None] = {}
-        """(coordinator, group) of the copies that are groups of the consumer protocol now (KIP-848), whose facts are no facts of these models."""
+        """(coordinator, group) of the copies that are groups of the consumer protocol now (KIP-848), whose facts are no
+        facts of these models."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             LeaderElected: self._elected,
             GroupUnloaded: self._unloaded,

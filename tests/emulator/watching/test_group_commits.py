@@ -128,7 +128,8 @@ def test_superseded_commits_that_every_copy_has_are_forgotten() -> None:
         watched.commits_offset(offset, "b1")
     watched.copies.on_host("b0", LOG).log = watched.logs.of(LOG).records.copy()
     cleans(watched, 4)
-    (kept,) = watched.commits._kept.values()
+    kept = watched.commits.account("g", AT).kept
+    assert kept is not None
     assert [offset for _, _, offset in kept._written] == [40, 50]
 
     watched.leads(2, 4, "b0")
@@ -141,7 +142,8 @@ def test_a_commit_that_one_copy_lacks_keeps_the_commit_before() -> None:
     watched.copies.on_host("b0", LOG).log.truncate(2)
     watched.commits_offset(40, "b1")
     cleans(watched, 4)
-    (kept,) = watched.commits._kept.values()
+    kept = watched.commits.account("g", AT).kept
+    assert kept is not None
 
     assert [offset for _, _, offset in kept._written] == [20, 30, 40], "b0 has 20 and may lead again"
 

@@ -22,7 +22,7 @@ def log_of(*runs: tuple[Term, int], end: int) -> EpochLog:
 def group(committed: int, *done: tuple[int, int, Term]) -> GroupProgress:
     logs = WatchedLogs(Copies())
     commits = GroupCommits(logs, lambda seen: True, lambda name: None)
-    commits.committed["g", ("t", 0)] = committed
+    commits.account("g", ("t", 0)).offset = committed
     progress = GroupProgress("g", ("t", 0), commits, WatchedRanges(logs, commits, lambda seen: True, lambda name: None))
     for piece in done:
         progress.done.add(*piece)
