@@ -459,9 +459,11 @@ ALLOWANCES: tuple[Allowance, ...] = (
             "duties: dead-in-isr",
             "duties: not-balanced",
             "liveness: unheard-state",
+            "reassignment: unfinished",
         ),
         "The controller created a partition's first state, lost the answer, and was refused when it tried again.",
-        "Kafka 2.4 to 3.9 PartitionStateMachine.initializeLeaderAndIsrForPartitions: NODEEXISTS is a failed change",
+        "Kafka 2.4 to 3.9 PartitionStateMachine.initializeLeaderAndIsrForPartitions: NODEEXISTS is a failed change;"
+        " KafkaController.moveReassignedPartitionLeaderIfRequired",
         ("kemu.emulator.watching.unknown_states",),
         "tests/emulator/checkers/test_unknown_states.py::"
         "test_a_partition_whose_state_the_controller_lost_has_no_leader_until_another_controller",
