@@ -250,7 +250,11 @@ class Tasks(Checker):
         application = self.panel.applications.of(made.fact.application)
         instances = {process: application.instances.get(host) for process, host in application.processes.items()}
         leader = application.instances.get(made.fact.instance)
-        threads = {row.process: each.started.weight for row in made.fact.given if (each := instances.get(row.process))}
+        threads = {  # the assignor counts the threads in the group (``ClientState.incrementCapacity``)
+            row.process: len(each.known) or each.started.weight
+            for row in made.fact.given
+            if (each := instances.get(row.process))
+        }
         if leader is None or leader.started.assignor != "ha" or len(threads) < len(made.fact.given):
             return
         given = {row.process: (row.assigned, row.standby) for row in made.fact.given}

@@ -331,6 +331,22 @@ def test_loads_differ_where_the_leader_does_not_know_the_ends_of_the_changelogs(
     assert [each for each in kinds(told) if each == "copies-misplaced"] == found
 
 
+@pytest.mark.parametrize(("expires", "found"), [(True, []), (False, ["copies-misplaced"])])
+def test_the_load_of_an_instance_is_that_of_its_threads_in_the_group(expires: bool, found: list[str]) -> None:
+    """``ClientState.incrementCapacity`` 4.0 (operated swarm of kafka-4.0, seed 6234): t1 of b lost its session."""
+    told = StreamsStory(assignor="ha", probing_us=600 * S)
+    told.start(0, "a", "b", weight=2)
+    for host in "ab":
+        for thread in ("t1", "t2"):
+            told.say(1, host, joins(host, thread))
+            told.say(1, COORDINATOR, added(host, f"{host}-{thread}", thread))
+    if expires:
+        told.say(2, COORDINATOR, removed("b", "b-t1"))
+    told.decide(3, {"a": "0 1 2 3", "b": "4 5"}, "0 1 2 3 4 5")
+
+    assert [each for each in kinds(told) if each == "copies-misplaced"] == found
+
+
 def test_the_leader_does_not_know_of_a_join_after_the_join_phase() -> None:
     """b's other thread joins again before the leader has learned the ends of the changelogs; the next leader knows."""
     told = StreamsStory(assignor="ha", standbys=1, ready_lag=20, probing_us=600 * S)
