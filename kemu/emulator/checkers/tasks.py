@@ -213,10 +213,15 @@ class Tasks(Checker):
         lag = leader.started.ready_lag
 
         def had(process: str, task: str) -> tuple[int, int]:
-            """Fewest and most records of the task that the process may have."""
+            """Fewest and most records of the task that the process may have.
+
+            State beyond the end of a truncated changelog is corrupt (``ClientState.computeTaskLags``).
+            """
             instance = application.instances.get(application.processes.get(process, ""))
             least, most, unless_open = (0, 0, 0) if instance is None else instance.had(task)
-            return least, unless_open if name in self._exactly_once else most
+            changelog = application.changelog_of(task)
+            end = 0 if changelog is None else self.panel.readable.end(changelog)
+            return min(least, end), unless_open if name in self._exactly_once else most
 
         for task in fact.stateful:
             for new in made.owners.get(task, ()):
