@@ -163,9 +163,9 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
             " INCONSISTENT_GROUP_PROTOCOL, which is fatal. Operators wait until each former member has left"
         ),
         ("liveness", FORGOTTEN_GROUP): (
-            "the group's log lost the records of the group, so that the coordinator does not know the group. It answers"
-            " GROUP_ID_NOT_FOUND to the heartbeats of the consumer protocol, which is fatal (KIP-848). Members of a"
-            " classic group would rejoin"
+            "the group's log lost the records of the group, or an admin deleted the group after the coordinator had"
+            " removed the member. The coordinator does not know the group. It answers GROUP_ID_NOT_FOUND to the"
+            " heartbeats of the consumer protocol, which is fatal (KIP-848). Members of a classic group would rejoin"
         ),
         ("liveness", UNCONVERTED_GROUP): (
             "a member of the consumer protocol joined during the first join phase of a classic group. The group has no"

@@ -6,7 +6,7 @@ from typing import Any
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.facts import FaultApplied, HostStarted, RecordSizes, Seen
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, MemberAdded, MemberBecame
+from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, MemberAdded, MemberBecame, RecordsAppended
 from kemu.protocol.notes.streams import (
     InstanceStarted,
     TaskBecame,
@@ -40,6 +40,7 @@ class StreamsStory:
         self._settings = (assignor, standbys, imbalance, ready_lag)
         self._probing_us = probing_us
         self._states: dict[tuple[str, str, str], tuple[str, str]] = {}
+        self._ends: dict[str, int] = {}
 
     def say(self, at_s: float, actor: str, *facts: object) -> None:
         """An actor reports."""
@@ -189,6 +190,14 @@ class StreamsStory:
             application=APP, instance=host, task=f"0_{task}", role=role, first=first, last=last, thread="t1"
         )
         self.say(at_s, host, restored)
+
+    def log_ends(self, at_s: float, task: str, end: int) -> None:
+        """The changelog of a task has at least so many records."""
+        before = self._ends.get(task, 0)
+        if end > before:
+            appended = RecordsAppended(topic="log", partition=int(task), base_offset=before, count=end - before)
+            self.say(at_s, "b0", appended)
+            self._ends[task] = end
 
     def plan(self, at_s: float, text: str) -> None:
         """An entry of the plan."""

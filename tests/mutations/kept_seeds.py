@@ -378,6 +378,13 @@ MUTATIONS = [
         "                pass\n",
         "duties/no-leader",
     ),
+    _kept(  # a controller always knows the leader of a partition that it reassigns
+        "reassigned-without-a-known-leader",
+        "kemu/actors/controller/reassignment_work.py",
+        "        if known is None:\n            raise StoreRefused(",
+        "        if known is None:\n            raise LookupError(",
+        "broken",
+    ),
     _kept(  # all members always share an assignor
         "upgraded-before-the-former-members-left",
         f"{_CHECKERS}liveness.py",

@@ -23,6 +23,12 @@ from kemu.protocol.names import ActorName
 METADATA: TimerKey = ("metadata",)
 """The timer for outdated metadata, or for the next allowed request."""
 
+NO_BROKERS = "the response names no brokers"
+"""The failure of a response from a broker that starts and knows no brokers yet.
+
+Source: ``NetworkClient.DefaultMetadataUpdater.handleSuccessfulResponse`` (2.4 to 4.3), ``AdminMetadataManager.update``.
+"""
+
 FATAL_TOPIC_ERRORS = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
@@ -279,6 +285,9 @@ class MetadataRefresh:
         self.refresh_later()
 
     def _answered(self, reply: MetadataReply, host: ActorName) -> None:
+        if not reply.brokers:
+            self._failed(NO_BROKERS, host)
+            return
         asked_for, self._asked_for = self._asked_for, None
         self._answered_us = self._machine.now_us
         for topic in reply.topics:

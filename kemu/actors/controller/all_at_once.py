@@ -42,7 +42,6 @@ from kemu.protocol.notes.replication import (
     ReassignmentStarted,
     ReassignmentStepCommitted,
     ReassignmentStepStarted,
-    StateChangeRefused,
 )
 from kemu.protocol.reassign.moves import StepKind, not_in_sync, without
 
@@ -89,8 +88,7 @@ class AllAtOnceReassignment:
         for at, target in rows.items():
             why = self._refusal(at, target)
             if why:
-                name = f"{at[0]}-{at[1]}"
-                self._machine.note(StateChangeRefused(what=name, old="", new="reassigned", why=why))
+                self._work.note_failed(f"{at[0]}-{at[1]}", why)
                 failed[at] = None
         begun = {at: to for at, to in rows.items() if at not in failed and at not in self._targets}
         yield from self._begin(begun, resumed=resumed)
@@ -121,8 +119,7 @@ class AllAtOnceReassignment:
             try:
                 yield from self._try_step(at)
             except StoreRefused as error:
-                name = f"{at[0]}-{at[1]}"
-                machine.note(StateChangeRefused(what=name, old="", new="reassigned", why=str(error)))
+                self._work.note_failed(f"{at[0]}-{at[1]}", str(error))
                 self._targets.pop(at, None)
                 context.reassigning.pop(at, None)
                 yield from self._remove_requests({at: None})
@@ -185,7 +182,7 @@ class AllAtOnceReassignment:
         yield from machine.replicas.move([(*at, broker) for broker in target], ReplicaPhase.ONLINE)
         old = without(context.replicas(at), target)
         context.assign(at, ReplicaAssignment(target))
-        leader = context.leadership[at].state.leader
+        leader = self._work.known_leader(at)
         if leader in target and context.is_replica_online(leader, at):
             yield from self._work.raise_epoch(at, "a step is committed", also_to=old)
         else:

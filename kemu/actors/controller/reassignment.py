@@ -56,7 +56,6 @@ from kemu.protocol.notes.replication import (
     ReassignmentStepCommitted,
     ReassignmentStepStarted,
     ReassignmentWaits,
-    StateChangeRefused,
 )
 from kemu.protocol.reassign.batches import Batches
 from kemu.protocol.reassign.moves import (
@@ -124,25 +123,32 @@ class Reassignment:
 
     def alter(self, request: AlterPartitionReassignments) -> Work[AlterPartitionReassignmentsReply]:
         """Start, change or cancel reassignments. The answer is sent when the first steps have begun."""
-        outcomes: list[ReassignmentOutcome] = []
+        refusals: list[tuple[TopicPartition, ErrorCode, str]] = []
         wanted: dict[TopicPartition, tuple[int, ...] | None] = {}
         for row in request.partitions:
             at = (row.topic_name, row.partition_index)
             error, why = self._refusal(row)
-            outcomes.append(
-                ReassignmentOutcome(
-                    topic_name=at[0], partition_index=at[1], error_code=error, error_message=why or None
-                )
-            )
+            refusals.append((at, error, why))
             if error is ErrorCode.NONE:
                 wanted[at] = row.replicas
-        yield from self._retarget_all(wanted)
+        failed = yield from self._retarget_all(wanted)
         if wanted:  # the newest request is valid, by node or by API (KAFKA-9089)
             yield from self._remove_requests(lambda at, _: at in wanted)
+        outcomes = (
+            ReassignmentOutcome(
+                topic_name=at[0],
+                partition_index=at[1],
+                error_code=ErrorCode.UNKNOWN_SERVER_ERROR if at in failed else error,
+                error_message=why or None,
+            )
+            for at, error, why in refusals
+        )
         return AlterPartitionReassignmentsReply(responses=tuple(outcomes))
 
-    def _retarget_all(self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]) -> Work[None]:
-        """Set new targets for partitions, or cancel (None) their reassignments."""
+    def _retarget_all(
+        self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]
+    ) -> Work[dict[TopicPartition, None]]:
+        """Set new targets for partitions, or cancel (None) their reassignments. Returns the failed partitions."""
         machine, context = self._machine, self._machine.context
         changed: dict[TopicPartition, None] = {}
         limits = self._limits()
@@ -170,7 +176,7 @@ class Reassignment:
                 self._batches.submit(at)
         begun = self._batches.start()
         yield from self._store_waiting([at for at in changed if at not in dict(begun)])
-        yield from self._begin_all(begun)
+        return (yield from self._begin_all(begun))
 
     def _asked_in_store(self) -> Work[None]:
         """Accept the old tool's requests in its node. Impossible requests are removed at once, other requests at the
@@ -181,7 +187,7 @@ class Reassignment:
         rows = yield from self._work.asked_in_store()
         context = self._machine.context
         failed = {at: None for at in rows if context.assignment(at) is None or context.is_queued_for_deletion(at[0])}
-        yield from self._retarget_all({at: target for at, target in rows.items() if at not in failed})
+        failed.update((yield from self._retarget_all({at: to for at, to in rows.items() if at not in failed})))
         if failed:
             yield from self._remove_requests(lambda at, _: at in failed)
 
@@ -382,20 +388,25 @@ class Reassignment:
     def _schedule(self) -> Work[None]:
         yield from self._begin_all(self._batches.start())
 
-    def _begin_all(self, begun: list[tuple[TopicPartition, ReassignmentStep]]) -> Work[None]:
-        """Begin steps; a step that ends at once frees its limits for other steps."""
+    def _begin_all(self, begun: list[tuple[TopicPartition, ReassignmentStep]]) -> Work[dict[TopicPartition, None]]:
+        """Begin steps; a step that ends at once frees its limits for other steps. Returns the failed partitions.
+
+        A failed partition stays in reassignment if the store has its step. An event of the step's brokers or ISR
+        begins the step again. Source: ``KafkaController.maybeTriggerPartitionReassignment`` 3.9.
+        """
+        failed: dict[TopicPartition, None] = {}
         while begun:
             self._note_blocked()  # the blocked partitions left their places to the partitions that begin
             for at, step in begun:
                 try:
                     yield from self._begin(at, step)
                 except StoreRefused as error:
-                    name = f"{at[0]}-{at[1]}"
-                    self._machine.note(StateChangeRefused(what=name, old="", new="reassigned", why=str(error)))
-                    self._drop(at)
+                    failed[at] = None
+                    self._work.note_failed(f"{at[0]}-{at[1]}", str(error))
             begun = self._batches.start()
         self._note_blocked()
         self._note_waits(self._moving)
+        return failed
 
     def _note_blocked(self) -> None:
         for at in self._batches.blocked:
@@ -472,7 +483,12 @@ class Reassignment:
         wanted = self._node(at, moving.move, None if moving.move.done else step)
         if current != wanted:
             context.assign(at, wanted)
-            yield from self._work.write((at[0],))
+            try:
+                yield from self._work.write((at[0],))
+            except StoreRefused:
+                context.assign(at, current)
+                self._drop(at)
+                raise
             yield from self._work.stop(at, without(current.replicas, wanted.replicas))
         yield from self._try_step(at, step)
 
@@ -507,9 +523,9 @@ class Reassignment:
         moving = self._moving[at]
         move = moving.move.committed(step)
         yield from machine.replicas.move([(*at, broker) for broker in step.add], ReplicaPhase.ONLINE)
-        self._moving[at] = moving._replace(move=move)
         context.assign(at, self._node(at, move, None))
         yield from self._settle_leader(at, step, move)
+        self._moving[at] = moving._replace(move=move)
         yield from self._work.stop(at, step.drop)
         yield from self._work.write((at[0],))
         known = context.leadership[at].state
@@ -539,7 +555,7 @@ class Reassignment:
         The assignment begins with the target's members, so that the election finds the preferred leader.
         """
         context = self._machine.context
-        leader = context.leadership[at].state.leader
+        leader = self._work.known_leader(at)
         stays = leader in step.replicas and context.is_replica_online(leader, at)
         if stays and (step.kind is not StepKind.LEADER or leader == move.target[0]):
             yield from self._work.raise_epoch(at, "a step is committed")

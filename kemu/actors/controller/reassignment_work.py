@@ -25,6 +25,9 @@ from kemu.protocol.nodes import (
 )
 from kemu.protocol.notes.replication import LeaderEpochBumped, StateChangeRefused
 
+REASSIGNED = "reassigned"
+"""The new state in the note of a failed reassignment."""
+
 
 class ReassignmentWork:
     """The controller's shared actions of reassignment."""
@@ -71,27 +74,40 @@ class ReassignmentWork:
         ):
             yield from self._machine.replicas.move(known, phase)
 
+    def known_leader(self, at: TopicPartition) -> int:
+        """The leader that the controller knows. Source: ``moveReassignedPartitionLeaderIfRequired``.
+
+        Raises:
+            StoreRefused: the controller does not know the state of the partition (``watching.unknown_states``).
+        """
+        known = self._machine.context.leadership.get(at)
+        if known is None:
+            raise StoreRefused("the controller does not know its leader")
+        return known.state.leader
+
+    def note_failed(self, what: str, why: str) -> None:
+        """Note that a request, or a step of a partition, failed. Source: ``maybeTriggerPartitionReassignment``."""
+        self._machine.note(StateChangeRefused(what=what, old="", new=REASSIGNED, why=why))
+
     def raise_epoch(self, at: TopicPartition, why: str, also_to: Iterable[int] = ()) -> Work[None]:
         """Raise the leader epoch, and send the epoch to all replicas. Source: ``updateLeaderEpochAndSendRequest``.
 
         Args:
+            at: the partition.
+            why: the reason for the note.
             also_to: further recipients, which are not replicas any more.
+
+        Raises:
+            StoreRefused: the partition has no state, another controller wrote its state, or the write failed.
         """
         machine, context = self._machine, self._machine.context
         while True:
             stored = yield from machine.store.read_states((at,))
-            if at not in stored or stored[at].state.controller_epoch > context.epoch:
-                name = f"{at[0]}-{at[1]}"
-                machine.note(
-                    StateChangeRefused(
-                        what=name,
-                        old="",
-                        new="epoch raised",
-                        why="its state is not ours",
-                    )
-                )
-                return
+            if at not in stored:
+                raise StoreRefused("it has no state node")
             state = stored[at].state
+            if state.controller_epoch > context.epoch:
+                raise StoreRefused(f"a controller of epoch {state.controller_epoch} has written its state")
             raised = evolve(state, leader_epoch=state.leader_epoch + 1, controller_epoch=context.epoch)
             update = {at: Leadership(raised, stored[at].zk_version)}
             written, conflicts, refused = yield from machine.store.update_states(update)
@@ -124,7 +140,7 @@ class ReassignmentWork:
         try:
             return read_reassignments(found.data)
         except BadNode as error:
-            self._machine.note(StateChangeRefused(what=REASSIGN_PARTITIONS, old="", new="reassigned", why=str(error)))
+            self.note_failed(REASSIGN_PARTITIONS, str(error))
             return {}
 
     def remove_requests(self, over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Work[bool]:

@@ -45,7 +45,7 @@ class ControllerMoved(Exception):
 
 
 class StoreRefused(Exception):
-    """The error after an answer of the store that prevents the procedure from continuing."""
+    """The error after an answer of the store, or without a state, that prevents the procedure from continuing."""
 
 
 # --- operations ----------------------------------------------------------------------------------------------------

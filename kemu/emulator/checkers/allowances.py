@@ -132,6 +132,18 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "tests/emulator/checkers/test_failing_members.py::test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation",
     ),
     Allowance(
+        "group-deleted-without-its-member",
+        ("liveness: forgotten-group",),
+        "The coordinator removed this member, deleted the empty group, and then answered the member's heartbeat.",
+        "Kafka 4.0 to 4.3 GroupMetadataManager.getOrMaybeCreateConsumerGroup,"
+        " AbstractHeartbeatRequestManager.onErrorResponse",
+        ("kemu.emulator.checkers.liveness:Liveness._refused",),
+        "tests/emulator/checkers/test_failing_members.py::"
+        "test_a_removed_member_fails_for_good_after_its_group_was_deleted_and_others_do_not",
+        "tests/emulator/checkers/test_failing_members.py::"
+        "test_a_removed_member_fails_for_good_after_its_group_was_deleted_and_others_do_not",
+    ),
+    Allowance(
         "classic-group-without-an-assignor",
         ("liveness: unconverted-group",),
         "The coordinator refused the join of this member in a join phase of a classic group that began Empty.",
@@ -459,9 +471,11 @@ ALLOWANCES: tuple[Allowance, ...] = (
             "duties: dead-in-isr",
             "duties: not-balanced",
             "liveness: unheard-state",
+            "reassignment: unfinished",
         ),
         "The controller created a partition's first state, lost the answer, and was refused when it tried again.",
-        "Kafka 2.4 to 3.9 PartitionStateMachine.initializeLeaderAndIsrForPartitions: NODEEXISTS is a failed change",
+        "Kafka 2.4 to 3.9 PartitionStateMachine.initializeLeaderAndIsrForPartitions: NODEEXISTS is a failed change;"
+        " KafkaController.moveReassignedPartitionLeaderIfRequired",
         ("kemu.emulator.watching.unknown_states",),
         "tests/emulator/checkers/test_unknown_states.py::"
         "test_a_partition_whose_state_the_controller_lost_has_no_leader_until_another_controller",

@@ -18,7 +18,8 @@ settings:
   Stable within two intervals, and the time for revocations.
 - not-revoked: a member commits, and gives up its partitions. After a topic
   was deleted, the commit may fail until ``max.poll.interval.ms``.
-- records-unread: a Stable member continues to read.
+- records-unread: a Stable member continues to read. While its commits fail
+  because of a deleted topic, it reads after ``max.poll.interval.ms``.
 - offsets-uncommitted: with ``enable.auto.commit`` a member commits.
 
 Exempt from not-rejoined: Streams. Exempt from offsets-uncommitted: Streams, and members in KIP-333's mode. Exempt from
@@ -27,8 +28,8 @@ time of ``max.poll.interval.ms`` and of a session. Exempt from not-reconciled: a
 of the checker ``liveness``.
 
 Source: Kafka 3.4 ``GroupCoordinator``, ``AbstractCoordinator``,
-``ConsumerCoordinator``; Kafka 4.0 to 4.3 ``GroupMetadataManager``,
-``CurrentAssignmentBuilder``.
+``ConsumerCoordinator.onJoinPrepare``; Kafka 4.0 to 4.3
+``GroupMetadataManager``, ``CurrentAssignmentBuilder``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,8 +57,10 @@ from kemu.emulator.watching.memberships import JOINING, MEMBER, SYNCING, UNJOINE
 from kemu.emulator.watching.panel import Holding
 from kemu.emulator.watching.reconciliations import Reconciliations, no_coordinator
 from kemu.emulator.watching.settings import Settings
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import (
+    CommitAnswered,
     GroupRequestRead,
     OffsetCommitted,
     OffsetRemoved,
@@ -146,6 +149,8 @@ class GroupDuties(Checker):
         the position of the last reader."""
         self._has_deleted = False
         """Whether the plan deleted a topic: a commit before a revocation may then fail until the rebalance timeout."""
+        self._refused_us: dict[ActorName, int] = {}
+        """Member -> time of the first of its last commits that all failed because of a deleted topic, in us."""
         self._disturbed_us: int | None = None
         self._judges_us: dict[GroupId, int] = {}
         """Latest time at which the work on ``_idle`` is overdue, in us."""
@@ -167,6 +172,7 @@ class GroupDuties(Checker):
             Processed: self._processed,
             OffsetCommitted: each_of(self._committed),
             OffsetRemoved: self._removed,
+            CommitAnswered: self._commit_answered,
         }
         self._reconciliations = Reconciliations(follows_target=follows_target)
         self.shown_to(self._reconciliations.on)
@@ -191,6 +197,7 @@ class GroupDuties(Checker):
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._closed_us.pop(fact.host, None)  # of a former process; ``HostClosed`` follows if this one was closed
+        self._refused_us = {actor: at for actor, at in self._refused_us.items() if host_of(actor) != fact.host}
         stops = [index for index, (_, fault) in self._faults.items() if _stops_polls(fault, fact.host)]
         for index in stops:  # the next process of this host polls at once
             del self._faults[index]
@@ -265,6 +272,12 @@ class GroupDuties(Checker):
         for progress in self.panel.progress.all.get((fact.topic, fact.partition), {}).values():
             for reader in progress.held.values():
                 reader.uncommitted()
+
+    def _commit_answered(self, seen: Seen, fact: CommitAnswered) -> None:
+        if fact.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self._refused_us.setdefault(seen.actor, seen.at_us)
+        else:
+            self._refused_us.pop(seen.actor, None)
 
     # --- after the faults ----------------------------------------------------------------------------------------
 
@@ -573,6 +586,9 @@ class GroupDuties(Checker):
         commit_bound_us = times.commit_us + times.request_us + 2 * times.poll_us + MARGIN_US
         read_bound_us = times.request_us + batches_us + elsewhere_us + MARGIN_US
         idle_bound_us = times.request_us + busy_us + elsewhere_us + MARGIN_US
+        if holding.actor in self._refused_us:
+            since_us = max(since_us, self._refused_us[holding.actor])
+            read_bound_us, idle_bound_us = read_bound_us + times.rebalance_us, idle_bound_us + times.rebalance_us
         latest_us = (self._disturbed_us or 0) + times.session_us + times.rebalance_us + 2 * idle_bound_us
         is_paused, log_of = self._is_paused(host), self.panel.logs.of
         uncommitted_before_us = seen.at_us - commit_bound_us

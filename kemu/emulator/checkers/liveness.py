@@ -187,6 +187,10 @@ class Liveness(Checker):
         """Groups of the consumer protocol that became classic."""
         self._gone: dict[tuple[GroupId, MemberId], ActorName] = {}
         """Removed member, not added again -> the deposed coordinator that alone removed it, or ""."""
+        self._dead: dict[GroupId, None] = {}
+        """Groups that the coordinator deleted after it had removed all members."""
+        self._has_no_group: dict[MemberId, None] = {}
+        """Removed members that a coordinator answered after it had deleted their group."""
         self._static: dict[GroupId, dict[MemberId, str]] = {}
         """Group -> member id -> client id of the static members that no coordinator removed."""
         self._absent: dict[tuple[GroupId, MemberId], None] = {}
@@ -347,6 +351,10 @@ class Liveness(Checker):
             self._classic[fact.group] = None
         elif fact.new in ("Assigning", "Reconciling"):  # the group is one of the consumer protocol
             self._classic.pop(fact.group, None)
+        if self.panel.is_current(seen):
+            self._dead.pop(fact.group, None)
+            if fact.new == "Dead":
+                self._dead[fact.group] = None
         self._group_changed(seen, fact)
 
     def _group_changed(self, seen: Seen, fact: Any) -> None:
@@ -430,7 +438,10 @@ class Liveness(Checker):
         remover = self._gone.get((fact.group, fact.member_id))
         if fact.group in self._classic and remover in ("", self.panel.coordinators.asked_by(actor)):
             return DOWNGRADED_GROUP
-        return FORGOTTEN_GROUP if self._has_lost(fact.group, default=self._log_lost_records) else MEMBER_FAILED
+        is_forgotten = fact.member_id in self._has_no_group or self._has_lost(
+            fact.group, default=self._log_lost_records
+        )
+        return FORGOTTEN_GROUP if is_forgotten else MEMBER_FAILED
 
     def _has_lost(self, group: GroupId, *, default: bool) -> bool:
         """Whether the group's log has lost a group of the consumer protocol.
@@ -459,6 +470,9 @@ class Liveness(Checker):
             fact.api == "ConsumerGroupHeartbeat" and fact.error.retriable
         ):  # the leave was not written: the member remains
             self._absent.pop((fact.group, fact.member_id), None)
+        is_not_found = fact.api == "ConsumerGroupHeartbeat" and fact.error is ErrorCode.GROUP_ID_NOT_FOUND
+        if is_not_found and fact.group in self._dead and self._gone.get((fact.group, fact.member_id)) == "":
+            self._has_no_group[fact.member_id] = None
         known = self.panel.memberships.groups.get(fact.group)
         is_first = known is not None and known.state == "PreparingRebalance" and known.began_empty
         if fact.api == "ConsumerGroupHeartbeat" and fact.error is ErrorCode.UNKNOWN_SERVER_ERROR and is_first:

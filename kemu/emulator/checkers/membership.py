@@ -289,7 +289,9 @@ class MembershipRules(Checker):
                 self._say(seen, "not-revoked", fact.group, f"{fact.client} joins and {text}")
 
     def _metadata_received(self, seen: Seen, fact: Received) -> None:
-        if not is_real_client(seen[2]):  # a connection, which does not live as long as the member
+        # A real client is a connection, which does not live as long as the member. Clients ignore a response without
+        # brokers (``NetworkClient.DefaultMetadataUpdater``).
+        if not is_real_client(seen[2]) and fact[4].brokers:
             self._metadata[seen[2]] = fact[4]
 
     def _assigns(self, seen: Seen, fact: Send) -> None:

@@ -123,8 +123,8 @@ class PaceRow:
     pace. ``by_peer``: whether the requests to each receiver have a pace of their own. ``span``: the interval after a
     good answer. ``backoff_us``: the wait after an error; ``lost_us``: the wait after a lost connection;
     ``backoff_after``: the wait after a certain answer. ``exact``: whether an unchanged retry must be soon after the
-    back-off. ``begins``: a good reply that starts the rhythm. ``ends``: sent or received requests that end the rhythm.
-    ``judges``: whether an actor has this pace; None for all actors.
+    back-off. ``begins``: a request and the good reply that starts the rhythm. ``ends``: sent or received requests that
+    end the rhythm. ``judges``: whether an actor has this pace; None for all actors.
     """
 
     replies: type
@@ -136,7 +136,7 @@ class PaceRow:
     lost_us: Callable[[Settings, ActorName], int] | None = None
     backoff_after: Callable[[Any], int] | None = None
     exact: bool = False
-    begins: type | None = None
+    begins: tuple[type, type] | None = None
     ends: tuple[type, ...] = ()
     judges: Callable[[Settings, ActorName], bool] | None = None
 
@@ -236,14 +236,14 @@ ROWS: Mapping[type, PaceRow] = {
         owner=_of("member"),
         span=_heartbeats,
         backoff_us=_member_backoff_us,
-        begins=SyncGroupReply,
+        begins=(SyncGroup, SyncGroupReply),
         ends=(JoinGroup, LeaveGroup),
     ),
     Ping: PaceRow(
         replies=PingReply,
         owner=_of("broker", "controller"),
         span=_pings,
-        begins=OpenSessionReply,
+        begins=(OpenSession, OpenSessionReply),
         ends=(OpenSession, CloseSession),
     ),
     JoinGroup: PaceRow(replies=JoinGroupReply, owner=_of("member"), at_a_time=1),
@@ -395,6 +395,8 @@ class Pace(Checker):
         """Sender -> (start of the counted second, request -> number of equal requests in this second)."""
         self._late: dict[ActorName, _Late] = {}
         """Member -> its overdue heartbeat, until the member shows whether close() stopped its heartbeats."""
+        self._may_begin: dict[tuple[type, ActorName], None] = {}
+        """(kind, sender) of rhythms whose first request was sent after their last end."""
         self._called_back: dict[ActorName, tuple[int, int]] = {}
         """Member -> (step in which its listener gave up partitions, begin of this callback in us)."""
         self._looks_us = 0
@@ -411,7 +413,7 @@ class Pace(Checker):
             MemberBecame: self._became,
         }
         self.on[sent(StoreOps)] = self._storms_by
-        begins = {row.begins: kind for kind, row in ROWS.items() if row.begins is not None}
+        begins = [(*row.begins, kind) for kind, row in ROWS.items() if row.begins is not None]
         ended = [(message, kind) for kind, row in ROWS.items() for message in row.ends]
         for kind, row in ROWS.items():
             if kind is Fetch and not settings.replicated:
@@ -419,11 +421,11 @@ class Pace(Checker):
             self.on[sent(kind)] = self._asks_as(kind)
             self.on[received(row.replies)] = self._answered_as(kind)
         self.shown_to(dict.fromkeys((received(OffsetCommitReply), received(RangeCommitReply)), self._commit_answered))
-        for reply, kind in begins.items():
-            self.shown_to({received(reply): self._begun_as(kind)})
         self.shown_to({sent(AlterIsr): self._storms_by})
         for message, kind in ended:
             self.shown_to({sent(message): self._ended_as(kind), received(message): self._ended_as(kind)})
+        for request, reply, kind in begins:
+            self.shown_to({sent(request): self._begins_as(kind), received(reply): self._begun_as(kind)})
         self.shown_to(settings.on)
 
     @classmethod
@@ -542,10 +544,18 @@ class Pace(Checker):
 
         return answered
 
+    def _begins_as(self, kind: type) -> Callable[[Seen, Send], None]:
+        def begins(seen: Seen, fact: Send) -> None:
+            self._may_begin[kind, seen.actor] = None
+
+        return begins
+
     def _begun_as(self, kind: type) -> Callable[[Seen, Received], None]:
         known = self._line_of[kind]
 
         def begun(seen: Seen, fact: Received) -> None:
+            if (kind, seen.actor) not in self._may_begin:  # a late answer to a member that has left or joins again
+                return
             line = known[seen.actor] if seen.actor in known else self._line(kind, seen.actor)
             if line is not None and GOOD[type(fact.message)](fact.message):
                 line.in_flight = _NONE_IN_FLIGHT
@@ -558,9 +568,17 @@ class Pace(Checker):
         def ended(seen: Seen, fact: Any) -> None:
             if kind is Heartbeat and not isinstance(fact.message, LeaveGroup):  # MemberBecame tells why it left
                 self._say_late(seen.actor)
-            self._end(kind, seen.actor)
+            self._leave(kind, seen.actor)
 
         return ended
+
+    def _leave(self, kind: type, actor: ActorName) -> None:
+        """End the rhythm; the answer to an earlier request does not begin the rhythm again.
+
+        Source: ``AbstractCoordinator.SyncGroupResponseHandler``, ``hasGenerationReset``.
+        """
+        self._may_begin.pop((kind, actor), None)
+        self._end(kind, actor)
 
     def _end(self, kind: type, actor: ActorName) -> None:
         for line in self._lines.get(actor, ()):
@@ -574,7 +592,7 @@ class Pace(Checker):
 
     def _failed(self, seen: Seen, fact: MemberFailed) -> None:
         self._say_late(seen.actor)
-        self._end(Heartbeat, seen.actor)
+        self._leave(Heartbeat, seen.actor)
 
     def _callback_returned(self, seen: Seen, fact: CallbackReturned) -> None:
         # A Streams thread closes its tasks before its consumer.
@@ -595,7 +613,7 @@ class Pace(Checker):
         step, began_us = self._called_back.pop(seen.actor, (-1, 0))
         self._say_late(seen.actor, began_us if fact.why == CLOSED and step == seen.seq else _NEVER_US)
         if fact.new in ("CLOSED", "FAILED", "UNJOINED"):  # A static member that polls too late sends no LeaveGroup.
-            self._end(Heartbeat, seen.actor)
+            self._leave(Heartbeat, seen.actor)
         if fact.new == ModernState.RECONCILING.value:  # AbstractMembershipManager commits before a revocation
             self._end(OffsetCommit, seen.actor)
 
@@ -626,6 +644,7 @@ class Pace(Checker):
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._late = {actor: late for actor, late in self._late.items() if host_of(actor) != fact.host}
+        self._may_begin = {key: None for key in self._may_begin if host_of(key[1]) != fact.host}
         self._lines = {actor: lines for actor, lines in self._lines.items() if host_of(actor) != fact.host}
         for known in self._line_of.values():
             for key in [key for key in known if host_of(key if isinstance(key, str) else key[0]) == fact.host]:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import Self
 
 from kemu.actors.controller.context import ReplicaPhase
+from kemu.actors.controller.reassignment_work import REASSIGNED
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, Seen, TopicReplicated
 from kemu.emulator.watching.settings import Settings
@@ -55,6 +56,7 @@ from kemu.protocol.notes.replication import (
     ReassignmentWaits,
     ReplicaStateBecame,
     ReplicaStopped,
+    StateChangeRefused,
     StoreTookOver,
 )
 from kemu.protocol.reassign.moves import UNLIMITED, Limits, limits_by_key, without
@@ -165,6 +167,7 @@ class ReassignmentChecker(Checker):
             ReassignmentStepStarted: self._waits_now,
             ReassignmentBlocked: self._waits_now,
             ReassignmentWaits: self._waits_now,
+            StateChangeRefused: self._failed,
             ReassignmentStepCommitted: self._committed_step,
             ReassignmentFinished: self._finished,
             BecameController: self._controls,
@@ -220,6 +223,13 @@ class ReassignmentChecker(Checker):
                 move.blocked = True
         if move.waits:
             move.unreported_since_us = None
+
+    def _failed(self, seen: Seen, fact: StateChangeRefused) -> None:
+        """Note a report that a step failed, for example because the controller does not know the partition's state."""
+        topic, _, number = fact.what.rpartition("-")
+        if fact.new == REASSIGNED and number.isdecimal():
+            move = self._reassignment(topic, int(number))
+            move.waits, move.unreported_since_us = fact.why, None
 
     def _committed_step(self, seen: Seen, fact: ReassignmentStepCommitted) -> None:
         move = self._reassignment(fact.topic, fact.partition)
@@ -545,11 +555,13 @@ class ReassignmentChecker(Checker):
     # --- the end -----------------------------------------------------------------------------------------------
 
     def _unfinished(self) -> dict[TopicPartition, _Reassignment]:
-        """Running reassignments whose target brokers are all alive."""
+        """Running reassignments whose target brokers are all alive, and whose controller knows the partition."""
         return {
             at: move
             for at, move in self._reassignments.items()
-            if move.node.is_being_reassigned and all(broker in self.panel.registered for broker in move.final)
+            if move.node.is_being_reassigned
+            and all(broker in self.panel.registered for broker in move.final)
+            and not self.panel.unknown_states.has(at)
         }
 
     @property

@@ -213,10 +213,15 @@ class Tasks(Checker):
         lag = leader.started.ready_lag
 
         def had(process: str, task: str) -> tuple[int, int]:
-            """Fewest and most records of the task that the process may have."""
+            """Fewest and most records of the task that the process may have.
+
+            State beyond the end of a truncated changelog is corrupt (``ClientState.computeTaskLags``).
+            """
             instance = application.instances.get(application.processes.get(process, ""))
             least, most, unless_open = (0, 0, 0) if instance is None else instance.had(task)
-            return least, unless_open if name in self._exactly_once else most
+            changelog = application.changelog_of(task)
+            end = 0 if changelog is None else self.panel.readable.end(changelog)
+            return min(least, end), unless_open if name in self._exactly_once else most
 
         for task in fact.stateful:
             for new in made.owners.get(task, ()):
@@ -250,7 +255,11 @@ class Tasks(Checker):
         application = self.panel.applications.of(made.fact.application)
         instances = {process: application.instances.get(host) for process, host in application.processes.items()}
         leader = application.instances.get(made.fact.instance)
-        threads = {row.process: each.started.weight for row in made.fact.given if (each := instances.get(row.process))}
+        threads = {  # the assignor counts the threads in the group (``ClientState.incrementCapacity``)
+            row.process: len(each.known) or each.started.weight
+            for row in made.fact.given
+            if (each := instances.get(row.process))
+        }
         if leader is None or leader.started.assignor != "ha" or len(threads) < len(made.fact.given):
             return
         given = {row.process: (row.assigned, row.standby) for row in made.fact.given}

@@ -139,7 +139,9 @@ class ForgottenRebalances:
             self._conversions[fact.group] = fact.generation, dict.fromkeys(held)
 
     def _metadata_answered(self, seen: Seen, fact: Received) -> None:
-        if is_real_client(seen.actor):  # a connection, which does not live as long as the member
+        # A real client is a connection, which does not live as long as the member. Clients ignore a response without
+        # brokers (``NetworkClient.DefaultMetadataUpdater``).
+        if is_real_client(seen.actor) or not fact.message.brokers:
             return
         metadata = self._metadata.setdefault(seen.actor, {})
         metadata.update({topic.topic: len(topic.partitions) for topic in fact.message.topics})

@@ -349,6 +349,10 @@ def test_the_controller_is_looked_up_once_and_again_when_it_is_another():
     bench.answer(DeleteTopicsReply(topics=(TopicOutcome(error_code=ErrorCode.NOT_CONTROLLER, name="t"),)))
     bench.wait(240_000)
     assert bench.asked[-1].message == Metadata(topics=())
+    bench.answer(MetadataReply(brokers=(), topics=()))  # from a starting broker
+    assert bench.asked[-1].message == Metadata(topics=()), "not the former controller"
+    bench.wait(480_000)
+    assert bench.asked[-1].message == Metadata(topics=())
     bench.answer(MetadataReply(brokers=brokers, topics=(), controller_id=0))
     bench.wait(120_000)
     assert bench.asked[-1].to == "b0/controller"

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Fetch, Metadata, MetadataReply, TopicMetadata
+from kemu.protocol.messages.data import BrokerMetadata, Fetch, Metadata, MetadataReply, TopicMetadata
 from kemu.protocol.messages.group import FindCoordinator, FindCoordinatorReply, Heartbeat, JoinGroup
 from kemu.protocol.notes.groups import CoordinatorKnown, MemberFailed, PartitionsLost, PartitionsRevoked
 from kemu.protocol.profiles import PROFILES
@@ -149,6 +149,27 @@ def test_another_broker_is_asked_after_a_failure() -> None:
     assert asked[0] == "b0" and "b1" in asked
 
 
+def test_a_response_without_brokers_is_ignored_and_another_broker_asked_after_the_backoff() -> None:
+    """NetworkClient.DefaultMetadataUpdater.handleSuccessfulResponse (2.4 to 4.3): ``failedUpdate``.
+
+    A starting broker knows no brokers and no topics yet. A member that subscribes to a pattern must not take the
+    topics as deleted (swarm, kafka-4.3, seeds 6327 and 6330).
+    """
+    harness = Harness().stable().run(100_000)
+    known = harness.consumer.metadata.cluster
+    harness.forget()
+    empty = TopicMetadata(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="t", partitions=())
+    harness.answer_next("Metadata", *[lambda request: MetadataReply(brokers=(), topics=(empty,))] * 3)
+    harness.run(302 * SECOND)  # metadata.max.age.ms
+
+    asked = times(harness, Metadata)
+    assert len(asked) == 4
+    assert all(later - earlier >= 70_000 for earlier, later in pairwise(asked)), "retry.backoff.ms, with jitter"
+    assert len({peer for _, peer, message in harness.sent if isinstance(message, Metadata)}) > 1
+    assert harness.consumer.metadata.cluster == known
+    assert harness.state == "STABLE"
+
+
 def test_no_right_to_the_group_is_fatal() -> None:
     """FindCoordinator: GROUP_AUTHORIZATION_FAILED."""
     harness = Harness()
@@ -163,7 +184,7 @@ def test_no_right_to_a_topic_is_fatal() -> None:
     harness.answer_next(
         "Metadata",
         lambda request: MetadataReply(
-            brokers=(),
+            brokers=(BrokerMetadata(node_id=0, host="b0"),),
             topics=(TopicMetadata(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic="t", partitions=()),),
         ),
     )

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from kemu.actors.controller.context import PartitionPhase
+from kemu.actors.controller.reassignment_work import REASSIGNED
 from kemu.actors.controller.rules import RULES, ControllerRules
 from kemu.protocol.dynamic_configs import ConfigResource
 from kemu.protocol.errors import ErrorCode
@@ -35,6 +37,7 @@ from kemu.protocol.notes.replication import (
     ReassignmentFinished,
     ReassignmentStarted,
     ReassignmentWaits,
+    StateChangeRefused,
     TopicDeleted,
 )
 from tests.actors.controller.control_world import ControlWorld
@@ -407,6 +410,81 @@ def test_where_nothing_comes_and_nothing_goes_nobody_is_waited_for(limits: dict[
     assert moves.assignments[0] == ReplicaAssignment(target)
     assert not moves.ongoing().topics
     assert moves.world.active.context.reassigning == {}
+
+
+def forget_state(moves: Moves, number: int = 0) -> None:
+    """The controller created the partition's state, and lost the answer: it knows neither the leader nor the ISR."""
+    context = moves.world.active.context
+    del context.leadership["t", number]
+    context.set_phase(("t", number), PartitionPhase.NEW)
+
+
+@pytest.mark.parametrize("target", [(1, 0), (1,)], ids=["another order", "removes only"])
+def test_a_reassignment_of_a_partition_whose_leader_the_controller_does_not_know_fails(target: tuple[int, ...]):
+    """KafkaController.moveReassignedPartitionLeaderIfRequired 3.9: the next controller ends the step in the store."""
+    moves = Moves(3, (0, 1))
+    forget_state(moves)
+
+    assert moves.alter({0: target}) == {0: ErrorCode.UNKNOWN_SERVER_ERROR}
+
+    removed = (0,) if target == (1,) else ()
+    assert moves.assignments == {0: ReplicaAssignment((*target, *removed), (), removed)}
+    assert moves.world.active.context.reassigning == {TO_BE_MOVED: None}
+    assert not moves.ongoing().topics  # in memory the step is complete
+    (refused,) = [fact for fact in moves.world.facts(StateChangeRefused) if fact.what == "t-0"]
+    assert (refused.new, refused.why) == (REASSIGNED, "the controller does not know its leader")
+
+    moves.crash_controller()
+    assert moves.assignments == {0: ReplicaAssignment(target)}
+
+
+def test_the_other_partitions_of_a_request_are_reassigned_if_one_fails():
+    """KafkaController.maybeTriggerPartitionReassignment 3.9 (swarm, kafka-4.1, seed 6434)."""
+    moves = Moves(3, (0, 1), (0, 1))
+    forget_state(moves)
+
+    assert moves.alter({0: (1, 0), 1: (1, 0)}) == {0: ErrorCode.UNKNOWN_SERVER_ERROR, 1: ErrorCode.NONE}
+
+    assert [fact.partition for fact in moves.world.facts(ReassignmentFinished)] == [1]
+
+
+def test_a_request_by_node_is_removed_if_the_controller_does_not_know_the_leader():
+    """KafkaController.processZkPartitionReassignment 3.9."""
+    moves = Moves(3, (0, 1), (0, 1))
+    forget_state(moves)
+
+    moves.leave_in_store({0: (1, 0), 1: (1, 0)})
+
+    assert moves.left_in_store() is None
+    assert [fact.partition for fact in moves.world.facts(ReassignmentFinished)] == [1]
+
+
+def test_a_step_that_adds_a_replica_reads_the_state_that_the_controller_does_not_know():
+    """KafkaController.updateLeaderEpoch 3.9 reads the state, and so the controller knows the leader from then on."""
+    moves = Moves(3, (0, 1))
+    forget_state(moves)
+
+    assert moves.alter({0: (1, 2)}) == {0: ErrorCode.NONE}
+    moves.sync_all()
+
+    assert moves.assignments == {0: ReplicaAssignment((1, 2))}
+
+
+@pytest.mark.parametrize("why", ["no state", "a newer controller"])
+def test_a_reassignment_fails_if_the_leader_epoch_cannot_rise(why: str):
+    """KafkaController.updateLeaderEpoch 3.9 raises; no replica starts, and the store keeps the step."""
+    moves = Moves(3, (0, 1))
+    path = state_path("t", 0)
+    if why == "no state":
+        moves.world.zk.tree.nodes.pop(path)
+    else:
+        moves.world.put(path, state_data(PartitionState(0, 9, (0, 1), controller_epoch=99)))
+
+    assert moves.alter({0: (1, 2)}) == {0: ErrorCode.UNKNOWN_SERVER_ERROR}
+
+    assert moves.assignments == {0: ReplicaAssignment((1, 2, 0), (2,), (0,))}
+    assert TO_BE_MOVED not in moves.world.broker(2).hosted
+    assert [row.partition_index for row in moves.ongoing().topics] == [0]
 
 
 def test_a_cancelled_reassignment_cannot_be_cancelled_again():

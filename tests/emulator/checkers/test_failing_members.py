@@ -139,6 +139,39 @@ def test_a_member_of_the_consumer_protocol_fails_for_good_after_its_groups_log_w
     assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND) == ["forgotten-group"]
 
 
+@pytest.mark.parametrize(
+    ("how", "kind"),
+    [
+        ("as in Kafka", "forgotten-group"),
+        ("another member removed", "member-failed"),
+        ("not deleted", "member-failed"),
+        ("created again", "member-failed"),
+        ("not told", "member-failed"),
+        ("by a deposed coordinator", "member-failed"),
+    ],
+)
+def test_a_removed_member_fails_for_good_after_its_group_was_deleted_and_others_do_not(story, how, kind):
+    """``GroupMetadataManager.getOrMaybeCreateConsumerGroup`` 4.0 to 4.3 (operated swarm, kafka-4.2, seed 6103)."""
+    story.add("c1")
+    story.coordinator = "b0/coordinator"
+    story.load("b0/coordinator", 0, "c1", state="Reconciling")
+    story.become("Reconciling")
+    if how == "by a deposed coordinator":
+        story.load("b1/coordinator", 1, "c1", state="Stable")
+        story.coordinator = "b0/coordinator"
+    story.remove(story.ids["c2" if how == "another member removed" else "c1"])
+    story.become("Empty")
+    if how != "not deleted":
+        story.become("Dead")
+    if how == "created again":
+        story.become("Assigning")
+    error, member_id = ErrorCode.GROUP_ID_NOT_FOUND, story.ids["c1"]
+    api = "OffsetCommit" if how == "not told" else "ConsumerGroupHeartbeat"
+    story.by(story.coordinator, notes.RequestRefused(group=GROUP, api=api, member_id=member_id, error=error))
+
+    assert fails_for_good(story, error, member_id) == [kind]
+
+
 @pytest.mark.parametrize(("left", "kind"), [(2, "forgotten-group"), (5, "member-failed")])
 def test_a_group_is_forgotten_only_if_the_copy_of_its_logs_leader_lost_its_records(story, left, kind):
     """b0's disk is empty or lost an end of the log; b1 leads with what it has."""

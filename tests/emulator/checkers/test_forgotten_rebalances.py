@@ -6,7 +6,7 @@ from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.judging import Judging
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import MetadataReply, PartitionMetadata, TopicMetadata
+from kemu.protocol.messages.data import BrokerMetadata, MetadataReply, PartitionMetadata, TopicMetadata
 from kemu.protocol.messages.group import MemberAssignment, SyncGroup
 from kemu.protocol.notes.consumer_groups import GroupConverted, MemberReconciled
 from tests.emulator.checkers.story import GROUP, Story, partitions
@@ -88,7 +88,9 @@ def hears(story: Story, member: str, count: int) -> None:
     ]
     error = ErrorCode.NONE if count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topic = TopicMetadata(error=error, topic="t", partitions=tuple(rows))
-    story.by(member, Received("b1", 1, 1, 0, MetadataReply(brokers=(), topics=(topic,))))
+    story.by(
+        member, Received("b1", 1, 1, 0, MetadataReply(brokers=(BrokerMetadata(node_id=1, host="b1"),), topics=(topic,)))
+    )
 
 
 def dealt_without_some(*, known: int, comes_back: bool) -> Story:

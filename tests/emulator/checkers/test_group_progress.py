@@ -403,6 +403,26 @@ def test_records_that_an_undisturbed_member_does_not_read_are_a_violation(story)
     assert found(story) == ["records-unread"]
 
 
+@pytest.mark.parametrize(
+    ("errors", "waits_s", "said"),
+    [
+        (("UNKNOWN_TOPIC_OR_PARTITION",), 20 + 5 + MARGIN_S - 2, []),
+        (("UNKNOWN_TOPIC_OR_PARTITION",), 20 + 5 + MARGIN_S + 10, ["records-unread"]),
+        (("UNKNOWN_TOPIC_OR_PARTITION", "NONE"), 5 + MARGIN_S + 10, ["records-unread"]),
+        (("REBALANCE_IN_PROGRESS",), 5 + MARGIN_S + 10, ["records-unread"]),
+    ],
+    ids=["in time", "too long", "a later commit", "another error"],
+)
+def test_a_member_whose_commit_names_a_deleted_topic_reads_nothing_before_its_rejoin(story, errors, waits_s, said):
+    """``ConsumerCoordinator.onJoinPrepare`` 4.1 (operated swarm of kafka-4.1, seed 6429)."""
+    for name in errors:
+        story.by("c2", notes.CommitAnswered(group=GROUP, member_id="c2-1", generation=1, error=ErrorCode[name]))
+    story.append(1, 10, 5)
+    pass_time(story, waits_s)
+
+    assert found(story) == said
+
+
 @pytest.mark.parametrize(("left", "said"), [(10, []), (12, ["records-unread"])])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_what_a_log_lost_waits_for_nobody(story, when, left, said):

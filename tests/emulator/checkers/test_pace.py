@@ -106,6 +106,25 @@ def test_a_member_that_joins_leaves_or_lost_its_coordinator_beats_no_more(told: 
     assert told.said() == []
 
 
+@pytest.mark.parametrize("ends", ["leaves", "is unjoined", "joins again", "stays", "syncs again"])
+def test_a_late_answer_to_sync_group_begins_no_heartbeats_of_a_member_that_left(ends: str) -> None:
+    """``AbstractCoordinator.SyncGroupResponseHandler`` 4.1 (swarm, kafka-4.1, seed 6404)."""
+    told = Wired(Pace)
+    told.asks("c1", B, SYNC, 1)
+    if ends == "is unjoined":
+        unjoined = MemberBecame(group="g", member_id="m", old="x", new="UNJOINED", generation=1, why=UNSUBSCRIBED)
+        told.note("c1", unjoined)
+    elif ends != "stays":
+        told.asks("c1", B, LeaveGroup(group="g") if ends == "leaves" else JOIN, 2)
+    told.answers(B, "c1", SyncGroupReply(error=ErrorCode.REBALANCE_IN_PROGRESS), 1)
+    if ends == "syncs again":
+        told.asks("c1", B, SYNC, 3)
+        told.answers(B, "c1", SyncGroupReply(error=ErrorCode.NONE), 3)
+    told.wait(60)
+
+    assert told.said() == (["overdue"] if ends in ("stays", "syncs again") else [])
+
+
 @pytest.mark.parametrize(
     ("beaten", "callback", "why", "said"),
     [

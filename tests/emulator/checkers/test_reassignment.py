@@ -3,6 +3,7 @@
 import pytest
 
 from kemu.actors.controller.context import ReplicaPhase
+from kemu.actors.controller.reassignment_work import REASSIGNED
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
@@ -28,6 +29,7 @@ from kemu.protocol.notes.replication import (
     ReassignmentWaits,
     ReplicaStateBecame,
     ReplicaStopped,
+    StateChangeRefused,
     StoreTookOver,
 )
 from kemu.protocol.reassign.moves import Limits
@@ -195,6 +197,23 @@ def test_a_controller_need_not_report_a_reassignment_that_only_a_deposed_control
     story.write_state(0, BROKERS)
 
     assert ("unnamed" in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is silent
+
+
+@pytest.mark.parametrize("what", ["t-0", "t-1", REASSIGN_PARTITIONS])
+def test_a_controller_that_reports_the_failure_of_a_step_has_reported_the_reason(what: str) -> None:
+    """KafkaController.maybeTriggerPartitionReassignment 3.9 logs the error of each partition."""
+    story = begun()
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
+    story.by(
+        "b0/controller",
+        ReassignmentStarted(topic=TOPIC, partition=0, replicas=BROKERS, target=BROKERS, resumed=False),
+        StateChangeRefused(what=what, old="", new=REASSIGNED, why="the controller does not know its leader"),
+    )
+    story.heal()
+    story.wait(60)
+
+    kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]
+    assert ("unnamed" in kinds) is (what != "t-0")
 
 
 @pytest.mark.parametrize("named", [False, True])

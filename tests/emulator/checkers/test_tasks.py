@@ -12,6 +12,7 @@ from kemu.protocol.notes.groups import (
     JoinPhaseCompleted,
     MemberAdded,
     MemberRemoved,
+    PartitionHosted,
     RecordsAcknowledged,
     Removal,
 )
@@ -311,10 +312,31 @@ def test_a_task_does_not_go_past_who_has_most_of_it(has: int, lag: int, late_s: 
     told.decide(1, {"a": "0 | standby 1", "b": "1 | standby 0", "c": "2 3"})
     told.runs(2, a="0", b="1", c="2 3")
     told.copy(2, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
+    told.log_ends(3, "0", has)
     told.read(3, "b", "0", "standby", 0, has)
     for host in "abc":
         told.say(10, host, joins(host))
     told.decide(11, {"a": "", "b": "1", "c": "0 2 3"}, decided_after_s=late_s)
+
+    assert [each for each in kinds(told) if each == "state-passed-over"] == found
+
+
+@pytest.mark.parametrize(("left", "found"), [(0, []), (20, []), (21, ["state-passed-over"])])
+def test_a_task_may_go_past_state_that_its_changelog_has_lost(left: int, found: list[str]) -> None:
+    """``ClientState.computeTaskLags`` 4.1: every lag is at most the end of the changelog (operated swarm of kafka-4.1,
+    seed 6424).
+    """
+    told = StreamsStory(assignor="ha", standbys=1, ready_lag=20, probing_us=600 * S)
+    told.start(0, "a", "b", "c")
+    told.decide(1, {"a": "0 | standby 1", "b": "1 | standby 0", "c": "2 3"})
+    told.runs(2, a="0", b="1", c="2 3")
+    told.copy(2, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
+    told.log_ends(3, "0", 50)
+    told.read(3, "b", "0", "standby", 0, 50)
+    told.say(5, "b0", PartitionHosted(topic="log", partition=0, end_offset=left, leader_epoch=1))
+    for host in "abc":
+        told.say(10, host, joins(host))
+    told.decide(11, {"a": "", "b": "1", "c": "0 2 3"})
 
     assert [each for each in kinds(told) if each == "state-passed-over"] == found
 
@@ -331,6 +353,22 @@ def test_loads_differ_where_the_leader_does_not_know_the_ends_of_the_changelogs(
     assert [each for each in kinds(told) if each == "copies-misplaced"] == found
 
 
+@pytest.mark.parametrize(("expires", "found"), [(True, []), (False, ["copies-misplaced"])])
+def test_the_load_of_an_instance_is_that_of_its_threads_in_the_group(expires: bool, found: list[str]) -> None:
+    """``ClientState.incrementCapacity`` 4.0 (operated swarm of kafka-4.0, seed 6234): t1 of b lost its session."""
+    told = StreamsStory(assignor="ha", probing_us=600 * S)
+    told.start(0, "a", "b", weight=2)
+    for host in "ab":
+        for thread in ("t1", "t2"):
+            told.say(1, host, joins(host, thread))
+            told.say(1, COORDINATOR, added(host, f"{host}-{thread}", thread))
+    if expires:
+        told.say(2, COORDINATOR, removed("b", "b-t1"))
+    told.decide(3, {"a": "0 1 2 3", "b": "4 5"}, "0 1 2 3 4 5")
+
+    assert [each for each in kinds(told) if each == "copies-misplaced"] == found
+
+
 def test_the_leader_does_not_know_of_a_join_after_the_join_phase() -> None:
     """b's other thread joins again before the leader has learned the ends of the changelogs; the next leader knows."""
     told = StreamsStory(assignor="ha", standbys=1, ready_lag=20, probing_us=600 * S)
@@ -339,6 +377,7 @@ def test_the_leader_does_not_know_of_a_join_after_the_join_phase() -> None:
     told.runs(2, a="0", b="1", c="2 3")
     told.say(11, "b", joins("b"))
     told.copy(12, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
+    told.log_ends(13, "0", 50)
     told.read(13, "b", "0", "standby", 0, 50)
     told.decide(14, {"a": "", "b": "1", "c": "0 2 3"}, decided_after_s=2)
     told.say(15, "b", joins("b"))
@@ -358,6 +397,7 @@ def test_a_thread_cannot_report_a_task_that_a_removed_thread_of_its_instance_has
     told.decide(1, {"a": "0 | standby 1", "b": "1 | standby 0", "c": "2 3"})
     told.runs(2, a="0", b="1", c="2 3")
     told.copy(2, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
+    told.log_ends(3, "0", 50)
     told.read(3, "b", "0", "standby", 0, 50)
     for at_s, thread in ((4, "t1"), (4, "t2"), (10, "t2"), *([(10.5, "t1")] if rejoins else [])):
         told.say(at_s, "b", joins("b", thread))
@@ -382,6 +422,7 @@ def test_the_leader_knows_a_restarted_thread_when_the_member_of_its_former_proce
     told.runs(2, a="0", b="1")
     for host, role, task in (("a", "standby", "1"), ("b", "active", "1")):
         told.copy(2, host, task, role, "CREATED", "RESTORING", "RUNNING")
+        told.log_ends(3, task, 50)
         told.read(3, host, task, role, 0, 50)
     told.say(4, "a", joins("a"))
     told.say(5, "", HostDown(host="b", life=1, how="process"))
@@ -401,6 +442,7 @@ def test_a_thread_reports_no_task_that_another_thread_has_locked(expires: bool, 
     told.say(1, COORDINATOR, added("b", "b2-id", "t2"))
     told.decide(2, {"a": "0", "b": "1"}, "0 1")
     told.runs(3, a="0", b="1")
+    told.log_ends(4, "1", 50)
     told.read(4, "b", "1", "active", 0, 50)
     for host, thread in (("a", "t1"), ("b", "t1"), ("b", "t2")):
         told.say(5, host, joins(host, thread))
@@ -425,6 +467,7 @@ def test_an_instance_whose_process_died_has_the_checkpoints_of_its_commits(
     told.runs(2, a="0", b="1", c="2 3")
     for host in "bc":
         told.copy(2, host, "0", "standby", "CREATED", "RESTORING", "RUNNING")
+        told.log_ends(3, "0", 50)
         told.read(3, host, "0", "standby", 0, 50)
     told.say(5, "", HostDown(host="c", life=1, how="process"))
     told.say(8, "", HostStarted(host="c", life=2, kept_disk=kept))
@@ -457,6 +500,7 @@ def taken(warm: int, threads: int, *given: TasksGiven) -> list[str]:
     told.start(0, "a", "b", weight=threads)
     told.decide(1, {"a": "0 1 | standby 2", "b": "2 3 | standby 0"})
     told.runs(2, a="0 1", b="2 3")
+    told.log_ends(3, "0", 100)
     told.say(3, "a/t1-producer", RecordsAcknowledged(topic="log", partition=0, base_offset=0, count=100))
     told.copy(3, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
     told.read(4, "b", "0", "standby", 0, warm)

@@ -4,11 +4,20 @@ import pytest
 
 from kemu.emulator.checkers.duty import ORDER_US
 from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
+from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.emulator.checkers.replication_duties import ReplicationDuties
 from kemu.emulator.facts import MemberHostAdded
 from kemu.emulator.watching.control_plane import START_US
 from kemu.protocol.names import OFFSETS_TOPIC
-from kemu.protocol.nodes import PartitionState, state_data, state_path
+from kemu.protocol.nodes import (
+    PartitionState,
+    ReplicaAssignment,
+    broker_path,
+    state_data,
+    state_path,
+    topic_data,
+    topic_path,
+)
 from kemu.protocol.notes.groups import GroupBecame
 from kemu.protocol.notes.replication import (
     BecameController,
@@ -94,6 +103,23 @@ def test_a_lost_state_excuses_no_other_partition_and_no_other_controller(how: st
     kinds = found(story)
     assert "no-leader" in kinds
     assert "unheard-state" not in kinds
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_the_controller_cannot_end_a_reassignment_of_such_a_partition(refused: bool) -> None:
+    """KafkaController.moveReassignedPartitionLeaderIfRequired 3.9: it does not know the leader."""
+    story = created()
+    for broker in BROKERS:
+        story.node(broker_path(broker))
+    for replicas in (ReplicaAssignment(BROKERS), ReplicaAssignment(BROKERS, removing=(2,))):
+        story.node(topic_path(TOPIC), topic_data({0: replicas}), what="set")
+    if refused:
+        refuse(story)
+    story.heal()
+    story.wait(1)
+
+    kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]
+    assert ("unfinished" in kinds) is not refused
 
 
 @pytest.mark.parametrize(("refused", "kind"), [(True, "unheard-state"), (False, "not-at-rest")])

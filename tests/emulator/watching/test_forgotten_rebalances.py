@@ -9,7 +9,7 @@ from kemu.actors.machine import Received, Send
 from kemu.emulator.facts import Seen, received, sent
 from kemu.emulator.watching.forgotten_rebalances import ForgottenRebalances
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import MetadataReply, PartitionMetadata, TopicMetadata
+from kemu.protocol.messages.data import BrokerMetadata, MetadataReply, PartitionMetadata, TopicMetadata
 from kemu.protocol.messages.group import JoinGroup, JoinProtocol
 from kemu.protocol.messages.member import Subscription, encode_subscription
 from kemu.protocol.names import TopicPartition
@@ -39,7 +39,9 @@ class Watched:
         """Send a JoinGroup with these topics; its client knows that u has one partition."""
         row = PartitionMetadata(error=ErrorCode.NONE, partition=0, leader=0, replicas=(0,), isr=(0,))
         known = TopicMetadata(error=ErrorCode.NONE, topic="u", partitions=(row,))
-        answer = Received("b1", 1, 1, 0, MetadataReply(brokers=(), topics=(known,)))
+        answer = Received(
+            "b1", 1, 1, 0, MetadataReply(brokers=(BrokerMetadata(node_id=1, host="b1"),), topics=(known,))
+        )
         self.rebalances.on[received(MetadataReply)](Seen(0, 0, actor, 1, answer), answer)
         protocol = JoinProtocol(name="range", metadata=encode_subscription(Subscription(topics)))
         request = JoinGroup(group="g", session_timeout_ms=1, protocol_type="consumer", protocols=(protocol,))
