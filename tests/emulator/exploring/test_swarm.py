@@ -426,7 +426,7 @@ def test_so_is_what_it_lost_with_its_disk_or_had_not_flushed(
 
 
 def test_a_follower_that_is_not_told_what_its_leader_lost_keeps_that_and_joins_the_isr() -> None:
-    """A leader leads on in its epoch from offset 6 on; a follower waited 30 s for a fetch, and keeps what it has.
+    """A leader leads on in its epoch from offset 7 on; a follower waited 30 s for a fetch, and keeps what it has.
 
     AbstractFetcherThread 2.6: a fetch that fails is tried again from where it was; only an epoch, or an end below its
     own, makes a follower look where its log and its leader's part.
@@ -434,7 +434,7 @@ def test_a_follower_that_is_not_told_what_its_leader_lost_keeps_that_and_joins_t
     outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "nobody-tells-a-follower.toml"))
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
-    assert ("t1-3", 6, 9) in [(each.partition, each.first, each.last) for each in outcome.losses]
+    assert ("t1-3", 7, 9) in [(each.partition, each.first, each.last) for each in outcome.losses]
     assert outcome.virtual_us > 82_000_000, "the follower is in the ISR again then"
 
 
