@@ -362,6 +362,8 @@ def _settings(master: str, memory: str, log: Path | None, java_options: str, scr
         # Otherwise each method of a DataFrame looks up its caller, and Spark logs errors as JSON.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
+    if master.startswith("local"):
+        settings["spark.python.daemon.module"] = "kemu.tools.pipeline.daemon"  # other executors get kemu with a task
     if master.startswith("local") or "127.0.0.1" in master or "localhost" in master:
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
