@@ -76,6 +76,7 @@ def campaign(
             begin,
             differing,
             executors_see,
+            in_background,
             refuse_existing,
             resume,
             run_rest,
@@ -96,10 +97,7 @@ def campaign(
         else:
             refuse_existing(out)
         with locked(out, "kemu campaign"):
-            samples = sample_runs(spec)
-            seconds = {cell: taken for (cell, _), (_, taken) in samples.items()}
-            running = resume(out, spec) if resumed else begin(out, spec, seconds, cores_of(master))
-            click.echo(f"{len(cells)} cells, {spec.runs:,} runs in {len(running.chunks)} tasks on {master}", err=True)
+            samples_made = in_background(lambda: sample_runs(spec))
             with spark_context(
                 f"kemu campaign {out.name}",
                 master=master,
@@ -108,10 +106,17 @@ def campaign(
                 settings=settings,
                 java_options=LEAN,
             ) as context:
+                samples = samples_made()
+                seconds = {cell: taken for (cell, _), (_, taken) in samples.items()}
+                running = resume(out, spec) if resumed else begin(out, spec, seconds, cores_of(master))
+                click.echo(
+                    f"{len(cells)} cells, {spec.runs:,} runs in {len(running.chunks)} tasks on {master}", err=True
+                )
                 began_s = time.perf_counter()
+                seen = in_background(lambda: executors_see(context, canary()))
                 with telling(spec.runs) as tell:
                     run_rest(context, running, tell)
-                awake = executors_see(context, canary())
+                awake = seen()
             lines = running.lines()
             report(running, lines, time.perf_counter() - began_s, form)
         different = differing(lines, samples)
