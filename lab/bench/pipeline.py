@@ -129,7 +129,7 @@ def _analysis(say: Say, spark: Any, place: Path, trace: Path, events: int) -> di
     before = _stages_by_job(spark)
     with _Memory() as memory:
         began_s = time.perf_counter()
-        done = analyze(spark, folder, place / f"out-{events}", say=lambda text: None)
+        done = analyze(spark.sparkContext, folder, place / f"out-{events}", say=lambda text: None)
         took_s = time.perf_counter() - began_s
     stages = [count for job, count in _stages_by_job(spark).items() if job not in before]
     rows = sum(done.rows[name] for name in ("steps", "packets", "notes"))

@@ -76,7 +76,6 @@ def campaign(
             begin,
             differing,
             executors_see,
-            in_background,
             refuse_existing,
             resume,
             run_rest,
@@ -84,7 +83,7 @@ def campaign(
         )
         from kemu.tools.pipeline.cells import Spec, make_cells
         from kemu.tools.pipeline.lock import locked
-        from kemu.tools.pipeline.session import LEAN, spark_context
+        from kemu.tools.pipeline.session import LEAN, in_background, spark_context
         from kemu.tools.pipeline.shipping import fingerprint
 
         wanted = seed_range(seeds)

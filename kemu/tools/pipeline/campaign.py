@@ -15,11 +15,9 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -37,7 +35,6 @@ from kemu.tools.pipeline.worker import SUMMARY, ChunkSummary, RunSummary, run_ch
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-T = TypeVar("T")
 SPEC = "campaign.json"
 SAMPLES = 8
 """Number of runs that the driver repeats, to estimate durations and to compare digests with the executors."""
@@ -120,21 +117,6 @@ def sample_runs(spec: Spec) -> dict[tuple[int, int], tuple[str, float]]:
         result = run(cell.build(), seed=spec.first_seed, profile=cell.profile, loop="bare")
         made[number, spec.first_seed] = (result.digest, result.wall_s)
     return made
-
-
-def in_background(work: Callable[[], T]) -> Callable[[], T]:
-    """Begin the work in a thread that ends with the process; return a function that waits for the result."""
-    made: Future[T] = Future()
-    context = copy_context()
-
-    def do() -> None:
-        try:
-            made.set_result(context.run(work))
-        except BaseException as error:
-            made.set_exception(error)
-
-    threading.Thread(target=do, daemon=True).start()
-    return made.result
 
 
 def refuse_existing(out: Path) -> None:

@@ -16,11 +16,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
+from contextvars import copy_context
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kemu.protocol.frozen import frozen
 from kemu.tools.extras import missing
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+T = TypeVar("T")
 OLDEST_JAVA = 17
 STOP_S = 10
 """Time for Java to remove its temporary files after an interrupt."""
@@ -157,8 +160,9 @@ def _files_written() -> Iterator[None]:
 
 
 def start_spark(app: str, **options: Any) -> "SparkSession":
-    """Start Spark as ``start_context`` does, and Spark SQL, which takes Java two more seconds."""
-    return _session_of(start_context(app, **options))
+    """Start Spark as ``start_context`` does, and Spark SQL."""
+    start_context(app, **options)
+    return session_of_context()
 
 
 @_files_written()
@@ -217,20 +221,22 @@ def start_context(
     return context
 
 
-@_files_written()
-def _session_of(context: "SparkContext") -> "SparkSession":
+def session_of_context() -> "SparkSession":
+    """Return the session of the started Spark. The first call starts Spark SQL, which takes Java two seconds."""
     from pyspark.sql import SparkSession
 
-    spark = SparkSession(context)
-    _remember_classes(context)
+    spark = SparkSession.builder.getOrCreate()
+    _remember_classes(spark)
     return spark
 
 
-def _remember_classes(context: "SparkContext") -> None:
+def _remember_classes(spark: "SparkSession") -> None:
     """Look up classes once that PySpark asks for with each column, for which Java looks through all its archives."""
-    view: Any = context._jvm
+    view: Any = spark.sparkContext._jvm
     for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
-        setattr(view, name, _Remembered(getattr(view, name)))
+        found = getattr(view, name)
+        if not isinstance(found, _Remembered):
+            setattr(view, name, _Remembered(found))
 
 
 class _Remembered:
@@ -267,8 +273,23 @@ def spark_context(app: str, **options: Any) -> "Iterator[SparkContext]":
 @contextmanager
 def spark_session(app: str, **options: Any) -> "Iterator[SparkSession]":
     """Start Spark with SQL; otherwise as ``spark_context``."""
-    with spark_context(app, **options) as context:
-        yield _session_of(context)
+    with spark_context(app, **options):
+        yield session_of_context()
+
+
+def in_background(work: Callable[[], T]) -> Callable[[], T]:
+    """Begin the work in a thread that ends with the process; return a function that waits for the result."""
+    made: Future[T] = Future()
+    context = copy_context()
+
+    def do() -> None:
+        try:
+            made.set_result(context.run(work))
+        except BaseException as error:
+            made.set_exception(error)
+
+    threading.Thread(target=do, daemon=True).start()
+    return made.result
 
 
 class _Interrupts:

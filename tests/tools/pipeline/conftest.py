@@ -131,4 +131,4 @@ def lone_runs(tmp_path_factory: pytest.TempPathFactory) -> LoneRuns:
 def lone(spark: "SparkSession", lone_runs: LoneRuns) -> Analyzed:
     """The same, analyzed once for all that ask."""
     out = lone_runs.root / "analysis"
-    return Analyzed(out, analyze(spark, lone_runs.root, out, say=lambda text: None))
+    return Analyzed(out, analyze(spark.sparkContext, lone_runs.root, out, say=lambda text: None))
