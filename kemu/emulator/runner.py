@@ -9,6 +9,7 @@ import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
@@ -134,6 +135,7 @@ class RunResult:
     """Host of a member -> the member's label in the scenario."""
 
 
+@cache
 def package_version() -> str:
     """Return the version of this package, for traces."""
     from importlib.metadata import PackageNotFoundError, version  # late: 15 modules, needed for traces only

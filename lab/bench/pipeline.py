@@ -16,7 +16,7 @@ from kemu.emulator.runner import run
 from kemu.tools.pipeline.campaign import begin, run_rest
 from kemu.tools.pipeline.cells import Spec, make_cells
 from kemu.tools.pipeline.run import analyze
-from kemu.tools.pipeline.session import LEAN, start_spark
+from kemu.tools.pipeline.session import LEAN, start_context, start_spark
 from kemu.tools.pipeline.shipping import fingerprint
 from kemu.tools.pipeline.source import read_rates
 
@@ -76,21 +76,21 @@ def _loop(spec: Spec, seeds: range) -> tuple[float, float]:
 def _campaign(place: Path, runs: int) -> dict[str, Any]:
     """Measure a campaign in a process of its own."""
     began_s = time.perf_counter()
-    spark = start_spark("kemu bench", master=MASTER, log=place / "spark.log", java_options=LEAN)
+    context = start_context("kemu bench", master=MASTER, log=place / "spark.log", java_options=LEAN)
     start_s = time.perf_counter() - began_s
     try:
-        return {"session start (s)": round(start_s, 1), **_measured(spark, place, runs)}
+        return {"session start (s)": round(start_s, 1), **_measured(context, place, runs)}
     finally:
-        spark.stop()
+        context.stop()
 
 
-def _measured(spark: Any, place: Path, runs: int) -> dict[str, Any]:
+def _measured(context: Any, place: Path, runs: int) -> dict[str, Any]:
     spec = Spec(make_cells([PRESET], ["kafka-3.4"], []), 1, runs, "failing", fingerprint())
     some = range(1, max(10, runs // 10))
     before, before_cpu = _loop(spec, some)
     campaign = begin(place / "campaign", spec, {0: before}, 2)
     began_s, began_cpu_s = time.perf_counter(), _spent_s(os.getpid())
-    run_rest(spark, campaign, lambda lines, done: None)
+    run_rest(context, campaign, lambda lines, done: None)
     took_s, cpu_s = time.perf_counter() - began_s, _spent_s(os.getpid()) - began_cpu_s
     after, after_cpu = _loop(spec, some)
     alone, alone_cpu = (
@@ -129,7 +129,7 @@ def _analysis(say: Say, spark: Any, place: Path, trace: Path, events: int) -> di
     before = _stages_by_job(spark)
     with _Memory() as memory:
         began_s = time.perf_counter()
-        done = analyze(spark, folder, place / f"out-{events}", say=lambda text: None)
+        done = analyze(spark.sparkContext, folder, place / f"out-{events}", say=lambda text: None)
         took_s = time.perf_counter() - began_s
     stages = [count for job, count in _stages_by_job(spark).items() if job not in before]
     rows = sum(done.rows[name] for name in ("steps", "packets", "notes"))

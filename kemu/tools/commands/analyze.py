@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +46,7 @@ def analyze(
     """
     with clear_errors("spark"), interruptible(lambda: f"finished tables are kept; repeat with: {same_command()}"):
         from kemu.tools.pipeline.lock import locked
-        from kemu.tools.pipeline.run import analyze as analyze_folder
-        from kemu.tools.pipeline.session import FEW_ROWS, LEAN, spark_session
+        from kemu.tools.pipeline.session import FEW_ROWS, LEAN, in_background, spark_context
 
         place = out or (folder if folder.is_dir() else folder.parent) / ANALYSIS
         is_small = bytes_in(folder, place) <= SMALL_BYTES
@@ -57,13 +57,14 @@ def analyze(
             "settings": {**(FEW_ROWS if is_small else {}), **spark_settings(conf)},
             "java_options": LEAN if is_small else "",
         }
+        imported = in_background(_import_analyze)  # while Java starts
         with (
             locked(place, "kemu analyze"),
-            spark_session("kemu analyze", **options) as spark,
+            spark_context("kemu analyze", **options) as context,
             busy("analyze") as tell,
         ):
             say = (lambda text: click.echo(text, err=True)) if verbose else tell
-            done = analyze_folder(spark, folder, place, say=say)
+            done = imported()(context, folder, place, say=say)
     if form == "json":
         click.echo(json.dumps(as_dict(done), indent=2))
     else:
@@ -71,6 +72,12 @@ def analyze(
     for broken in done.broken:
         click.echo(f"{click.style('constraint', fg='red')}: {broken.text()}", err=True)
     sys.exit(BROKEN if done.broken else 0)
+
+
+def _import_analyze() -> "Callable[..., Analysis]":
+    from kemu.tools.pipeline.run import analyze
+
+    return analyze
 
 
 def bytes_in(*places: Path) -> int:

@@ -83,7 +83,7 @@ def campaign(
         )
         from kemu.tools.pipeline.cells import Spec, make_cells
         from kemu.tools.pipeline.lock import locked
-        from kemu.tools.pipeline.session import LEAN, spark_session
+        from kemu.tools.pipeline.session import LEAN, in_background, spark_context
         from kemu.tools.pipeline.shipping import fingerprint
 
         wanted = seed_range(seeds)
@@ -96,22 +96,26 @@ def campaign(
         else:
             refuse_existing(out)
         with locked(out, "kemu campaign"):
-            samples = sample_runs(spec)
-            seconds = {cell: taken for (cell, _), (_, taken) in samples.items()}
-            running = resume(out, spec) if resumed else begin(out, spec, seconds, cores_of(master))
-            click.echo(f"{len(cells)} cells, {spec.runs:,} runs in {len(running.chunks)} tasks on {master}", err=True)
-            with spark_session(
+            samples_made = in_background(lambda: sample_runs(spec))
+            with spark_context(
                 f"kemu campaign {out.name}",
                 master=master,
                 memory=memory,
                 log=out / "spark.log",
                 settings=settings,
                 java_options=LEAN,
-            ) as spark:
+            ) as context:
+                samples = samples_made()
+                seconds = {cell: taken for (cell, _), (_, taken) in samples.items()}
+                running = resume(out, spec) if resumed else begin(out, spec, seconds, cores_of(master))
+                click.echo(
+                    f"{len(cells)} cells, {spec.runs:,} runs in {len(running.chunks)} tasks on {master}", err=True
+                )
                 began_s = time.perf_counter()
+                seen = in_background(lambda: executors_see(context, canary()))
                 with telling(spec.runs) as tell:
-                    run_rest(spark, running, tell)
-                awake = executors_see(spark, canary())
+                    run_rest(context, running, tell)
+                awake = seen()
             lines = running.lines()
             report(running, lines, time.perf_counter() - began_s, form)
         different = differing(lines, samples)

@@ -141,10 +141,10 @@ def _read(logs: ReadLogs, master: str | None, memory: str) -> Iterator[Iterator[
         return
     with clear_errors("spark"):
         from kemu.tools.pipeline.log_parts import events_on_spark
-        from kemu.tools.pipeline.session import LEAN, spark_session
+        from kemu.tools.pipeline.session import LEAN, spark_context
 
-        with spark_session("kemu import-log", master=master, memory=memory, java_options=LEAN) as spark:
-            yield events_on_spark(spark, logs)
+        with spark_context("kemu import-log", master=master, memory=memory, java_options=LEAN) as context:
+            yield events_on_spark(context, logs)
 
 
 def _write(out: Path, facts: LogFacts, summaries: Sequence[LogSummary], form: str) -> None:

@@ -2,6 +2,7 @@
 
 * ``session`` starts Spark, and finds or installs a Java for Spark.
 * ``cells``: the runs of a campaign, as cells (scenario, profile, settings) and chunks of seeds.
+* ``daemon`` forks the Python workers of a local master.
 * ``worker`` runs a chunk on an executor and writes its results.
 * ``campaign`` runs on the driver: it plans, resumes and reports a campaign.
 * ``source``: the data source ``kemu``, which reads trace files as rows, in batches or as a stream.

@@ -33,7 +33,7 @@ from kemu.tools.pipeline.files import damaged, read_file, write_whole
 from kemu.tools.pipeline.worker import SUMMARY, ChunkSummary, RunSummary, run_chunk
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 SPEC = "campaign.json"
 SAMPLES = 8
@@ -194,11 +194,11 @@ def resume(out: Path, spec: Spec) -> Campaign:
     return campaign
 
 
-def run_rest(spark: "SparkSession", campaign: Campaign, tell: Callable[[list[RunLine], int], None]) -> None:
+def run_rest(context: "SparkContext", campaign: Campaign, tell: Callable[[list[RunLine], int], None]) -> None:
     """Run every chunk that is not finished.
 
     Args:
-        spark: The session to use.
+        context: Spark.
         campaign: The campaign.
         tell: Called at intervals with the newly finished runs, and with the number of all finished runs.
 
@@ -214,14 +214,14 @@ def run_rest(spark: "SparkSession", campaign: Campaign, tell: Callable[[list[Run
     watch = _Watch(campaign, done, tell)
     out, identity, keep = str(campaign.out.resolve()), campaign.id, campaign.spec.keep_traces
     wanted = campaign.spec.fingerprint
-    cells = spark.sparkContext.broadcast(campaign.spec.cells)
+    cells = context.broadcast(campaign.spec.cells)
 
     def work(chunk: Chunk) -> int:
         return run_chunk(out, identity, chunk, cells.value[chunk.cell], keep, wanted)
 
     try:
         with watch:
-            spark.sparkContext.parallelize(todo, len(todo)).map(work).sum()
+            context.parallelize(todo, len(todo)).map(work).sum()
     except Exception as error:
         why = why_failed(error)
         raise (RunFailed if "repeat with:" in why else Unfinished)(why) from error
@@ -234,14 +234,14 @@ def _remove_attempts(out: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
-def executors_see(spark: "SparkSession", must_fail: Scenario) -> bool:
+def executors_see(context: "SparkContext", must_fail: Scenario) -> bool:
     """Whether an executor finds the violation of a canary run (``tools.determinism.watch.canary``)."""
     plain = must_fail.to_dict()
 
     def seen(_: int) -> bool:
         return fails(scenario_from_dict(plain))
 
-    return bool(spark.sparkContext.parallelize([0], 1).map(seen).first())
+    return bool(context.parallelize([0], 1).map(seen).first())
 
 
 def why_failed(error: BaseException) -> str:

@@ -24,6 +24,8 @@ CHUNK_S = 4.0
 """Estimated seconds of work in a chunk."""
 CHUNKS_PER_CORE = 4
 """Minimum number of chunks per core, so that cores finish at about the same time."""
+LEFT_PER_CORE = 2
+"""Number of chunks per core into which the remaining runs can always be divided: the last chunks are small."""
 KEEP = ("failing", "all", "none")
 """The values of ``--keep-traces``: the runs whose traces are written."""
 
@@ -179,9 +181,14 @@ def make_chunks(spec: Spec, seconds: Mapping[int, float], cores: int) -> tuple[C
     usual = sum(seconds.values()) / len(seconds) if seconds else 1.0
     most = max(1, math.ceil(spec.runs / (cores * CHUNKS_PER_CORE)))
     chunks: list[Chunk] = []
+    left = spec.runs
     for number in range(len(spec.cells)):
-        runs = max(1, min(most, seeds, int(CHUNK_S / max(seconds.get(number, usual), 1e-6))))
-        for first in range(spec.first_seed, spec.last_seed + 1, runs):
-            chunks.append(Chunk(len(chunks), number, first, min(first + runs - 1, spec.last_seed)))
+        usual_runs = min(most, seeds, int(CHUNK_S / max(seconds.get(number, usual), 1e-6)))
+        first = spec.first_seed
+        while first <= spec.last_seed:
+            runs = max(1, min(usual_runs, left // (cores * LEFT_PER_CORE), spec.last_seed + 1 - first))
+            chunks.append(Chunk(len(chunks), number, first, first + runs - 1))
+            first += runs
+            left -= runs
     assert sum(chunk.runs for chunk in chunks) == spec.runs, "every seed of every cell is in one chunk"
     return tuple(chunks)

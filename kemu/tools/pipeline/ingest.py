@@ -12,8 +12,9 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
@@ -21,6 +22,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from kemu.protocol.frozen import frozen
@@ -28,6 +30,7 @@ from kemu.tools.pipeline.campaign import SPEC, Campaign, load
 from kemu.tools.pipeline.decode import Span
 from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.parts import CAMPAIGN, Parts, read_parts
+from kemu.tools.pipeline.session import in_background, session_of_context
 from kemu.tools.pipeline.source import batches, run_prefix, spans_of, trace_files
 from kemu.tools.pipeline.tables.columns import Schema
 from kemu.tools.pipeline.tables.derived import DERIVED
@@ -86,15 +89,21 @@ class Tables:
         CampaignError: ``parts.json`` is damaged, or lists other columns than this version of kemu has.
     """
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark = spark
+    def __init__(self, context: SparkContext, folder: Path) -> None:
+        self.context = context
         self.folder = folder
+        self._session: Callable[[], SparkSession] = session_of_context
         self.known = read_parts(folder) or Parts(folder, SCHEMAS, {})
         if self.known.tables != SCHEMAS:
             raise CampaignError(
                 f"{folder} was made by a kemu with other tables or columns: its parts would hold less than new "
                 "ones; remove it and analyze anew, or analyze into another --out"
             )
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The session that reads and writes the tables."""
+        return self._session()
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -141,8 +150,9 @@ class Tables:
         name = f"{len(self.known.parts):04d}"
         part = self.folder / f"part={name}"
         part.mkdir(parents=True)
-        jobs = jobs_of(new, part, self.spark.sparkContext.defaultParallelism)
-        facts = self.spark.sparkContext.parallelize(jobs, len(jobs)).map(convert).collect()
+        jobs = jobs_of(new, part, self.context.defaultParallelism)
+        self._session = in_background(session_of_context)  # Python workers do most of the work meanwhile
+        facts = self.context.parallelize(jobs, len(jobs)).map(convert).collect()
         return name, frozenset[str]().union(*facts)
 
     def commit(self, name: str, new: New) -> None:

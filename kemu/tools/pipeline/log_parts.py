@@ -18,12 +18,12 @@ from kemu.tools.logs.events import Event
 from kemu.tools.logs.parts import LogPart, PartReader, ReadLogs
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 EVENTS_AT_ONCE = 2_000
 
 
-def events_on_spark(spark: "SparkSession", logs: ReadLogs) -> Iterator[Event]:
+def events_on_spark(context: "SparkContext", logs: ReadLogs) -> Iterator[Event]:
     """The events of all files, file by file, as ``ReadLogs.events`` returns them.
 
     Raises:
@@ -36,7 +36,7 @@ def events_on_spark(spark: "SparkSession", logs: ReadLogs) -> Iterator[Event]:
         return read_into(scratch, *task)
 
     try:
-        done = spark.sparkContext.parallelize(numbered, len(numbered)).map(work).collect()
+        done = context.parallelize(numbered, len(numbered)).map(work).collect()
         wrong = next((error for _, error in done if error), "")
         if wrong:
             raise BadInput(wrong)

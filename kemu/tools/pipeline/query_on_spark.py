@@ -57,7 +57,7 @@ def ask_spark(spark: SparkSession, place: Path, sql: str, limit: int) -> QueryAn
 
 def _register(spark: SparkSession, place: Path, sql: str) -> None:
     """Register the tables and summaries that the SQL names as views of their names."""
-    register(Views(Tables(spark, (place / "tables").resolve())), sql)
+    register(Views(Tables(spark.sparkContext, (place / "tables").resolve())), sql)
     words = set(re.findall(r"\w+", sql.lower()))
     for name, path in summaries_of(place).items():
         if name in words:

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 from attrs import field, mutable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark import SparkContext
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from kemu.protocol.frozen import frozen
@@ -57,11 +58,11 @@ class _Clock:
         self.say(f"{name}: {self.into[name]:.1f} s")
 
 
-def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis:
+def analyze(context: SparkContext, root: Path, out: Path, *, say: Say) -> Analysis:
     """Add the new runs of a folder to its tables, and compute all summaries.
 
     Args:
-        spark: The session.
+        context: Spark.
         root: A folder with campaigns or traces, or one trace.
         out: The folder for tables and summaries.
         say: Called with each step and its duration.
@@ -73,7 +74,7 @@ def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis
     done = Analysis()
     clock = _Clock(done.seconds, say)
     try:
-        tables = Tables(spark, (out / "tables").resolve())
+        tables = Tables(context, (out / "tables").resolve())
         new = tables.find_new(root)
         if not new and not tables.parts:
             raise CampaignError(f"{root}: neither a campaign's results nor a trace in it")

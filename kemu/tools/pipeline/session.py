@@ -16,19 +16,23 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
+from contextvars import copy_context
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kemu.protocol.frozen import frozen
 from kemu.tools.extras import missing
 from kemu.tools.pipeline.errors import SparkTrouble
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+T = TypeVar("T")
 OLDEST_JAVA = 17
 STOP_S = 10
 """Time for Java to remove its temporary files after an interrupt."""
@@ -155,8 +159,14 @@ def _files_written() -> Iterator[None]:
         raise SparkTrouble(f"Spark's files cannot be written: {place}: {error.strerror}") from None
 
 
+def start_spark(app: str, **options: Any) -> "SparkSession":
+    """Start Spark as ``start_context`` does, and Spark SQL."""
+    start_context(app, **options)
+    return session_of_context()
+
+
 @_files_written()
-def start_spark(
+def start_context(
     app: str,
     *,
     master: str = "local[*]",
@@ -164,8 +174,8 @@ def start_spark(
     log: Path | None = None,
     settings: Mapping[str, str] | None = None,
     java_options: str = "",
-) -> "SparkSession":
-    """Start a quiet Spark session on any master.
+) -> "SparkContext":
+    """Start a quiet Spark without SQL on any master.
 
     Args:
         app: The name of the application in Spark's user interface.
@@ -181,8 +191,9 @@ def start_spark(
     if not re.fullmatch(r"\d+[kmgKMG]", memory):
         raise SparkTrouble(f'memory "{memory}" must be a number with k, m or g, such as 2g')
     try:
+        from pyspark import SparkConf, SparkContext
         from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
+        from pyspark.errors.exceptions.captured import install_exception_handler
     except ImportError as error:
         raise SparkTrouble(missing(f"PySpark ({error})", "spark")) from None
     java = find_java()
@@ -190,23 +201,32 @@ def start_spark(
     os.environ["JAVA_HOME"] = str(java_home(java))
     given = dict(settings or {})
     os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable))
-    builder = SparkSession.builder.appName(app).master(master)
+    conf = SparkConf().setAppName(app).setMaster(master)
     scratch = Path(tempfile.mkdtemp(prefix="kemu-spark-"))
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     for key, text in {**_settings(master, memory, log, java_options, scratch), **given}.items():
-        builder = builder.config(key, text)
+        conf.set(key, text)
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # kemu reports the error itself
     logging.getLogger().addFilter(_is_no_ended_call)
     try:
-        spark = builder.getOrCreate()
+        context = SparkContext.getOrCreate(conf)
     except PySparkException as error:
         raise SparkTrouble(f"Spark does not start: {_first_line(error)}") from None
     except Exception as error:  # py4j wraps every exception of Java
         raise SparkTrouble(_why_not(error, master)) from None
-    _remember_classes(spark)
+    install_exception_handler()
     if not master.startswith("local"):
-        _ship_package(spark)
+        _ship_package(context)
+    return context
+
+
+def session_of_context() -> "SparkSession":
+    """Return the session of the started Spark. The first call starts Spark SQL, which takes Java two seconds."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.getOrCreate()
+    _remember_classes(spark)
     return spark
 
 
@@ -214,7 +234,9 @@ def _remember_classes(spark: "SparkSession") -> None:
     """Look up classes once that PySpark asks for with each column, for which Java looks through all its archives."""
     view: Any = spark.sparkContext._jvm
     for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
-        setattr(view, name, _Remembered(getattr(view, name)))
+        found = getattr(view, name)
+        if not isinstance(found, _Remembered):
+            setattr(view, name, _Remembered(found))
 
 
 class _Remembered:
@@ -229,23 +251,45 @@ class _Remembered:
 
 
 @contextmanager
-def spark_session(app: str, **options: Any) -> "Iterator[SparkSession]":
-    """Start Spark as ``start_spark`` does, and stop Spark at the end of the block; at once, after an interrupt."""
+def spark_context(app: str, **options: Any) -> "Iterator[SparkContext]":
+    """Start Spark as ``start_context`` does, and stop Spark at the end of the block; at once, after an interrupt."""
     with _Interrupts() as interrupts:
-        spark = None
+        context = None
         try:
-            spark = start_spark(app, **options)
+            context = start_context(app, **options)
             interrupts.raise_from_now()
-            yield spark
+            yield context
         except BaseException:
             if not interrupts.received:
                 raise
-            spark = None
+            context = None
             _stop_java()
             raise KeyboardInterrupt from None
         finally:
-            if spark is not None:
-                spark.stop()
+            if context is not None:
+                _stop(context)
+
+
+@contextmanager
+def spark_session(app: str, **options: Any) -> "Iterator[SparkSession]":
+    """Start Spark with SQL; otherwise as ``spark_context``."""
+    with spark_context(app, **options):
+        yield session_of_context()
+
+
+def in_background(work: Callable[[], T]) -> Callable[[], T]:
+    """Begin the work in a thread that ends with the process; return a function that waits for the result."""
+    made: Future[T] = Future()
+    context = copy_context()
+
+    def do() -> None:
+        try:
+            made.set_result(context.run(work))
+        except BaseException as error:
+            made.set_exception(error)
+
+    threading.Thread(target=do, daemon=True).start()
+    return made.result
 
 
 class _Interrupts:
@@ -283,6 +327,13 @@ class _Interrupts:
         self._is_deferring = False
         if self.received:
             raise KeyboardInterrupt
+
+
+def _stop(context: Any) -> None:
+    """Stop Spark. PySpark's thread for updates from Java notices after up to a second, for which nobody waits."""
+    server, context._accumulatorServer = context._accumulatorServer, None
+    threading.Thread(target=server.shutdown, daemon=True).start()
+    context.stop()
 
 
 def _stop_java() -> None:
@@ -332,6 +383,8 @@ def _settings(master: str, memory: str, log: Path | None, java_options: str, scr
         # Otherwise each method of a DataFrame looks up its caller, and Spark logs errors as JSON.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
+    if master.startswith("local"):
+        settings["spark.python.daemon.module"] = "kemu.tools.pipeline.daemon"  # other executors get kemu with a task
     if master.startswith("local") or "127.0.0.1" in master or "localhost" in master:
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
@@ -385,8 +438,8 @@ def _why_not(error: BaseException, master: str) -> str:
     return f"Spark does not start: {_first_line(error)}"
 
 
-def _ship_package(spark: "SparkSession") -> None:
+def _ship_package(context: "SparkContext") -> None:
     """Send kemu's code as one archive to the executors, which must have the packages that kemu depends on."""
     from kemu.tools.pipeline.shipping import build_archive
 
-    spark.sparkContext.addPyFile(str(build_archive(cache_folder())))
+    context.addPyFile(str(build_archive(cache_folder())))

@@ -209,7 +209,7 @@ class ChunkRows:
             )
         )
         if not traced:  # a trace contains all notes
-            self._rows[NOTES] += notes.rows
+            self._rows[NOTES] += notes.rows()
         self._rows[FAULTS] += [
             fault_row(run_id, each.index, each.kind, each.text, each.fired, times) for each in result.faults
         ]

@@ -112,7 +112,7 @@ def small_campaign(spark: "SparkSession", tmp_path_factory: pytest.TempPathFacto
     root = tmp_path_factory.mktemp("campaign")
     cells = make_cells([str(write_small(root))], ["kafka-2.4", "kafka-3.4"], [])
     campaign = begin(root, Spec(cells, 1, 6, "all", fingerprint()), {0: 1.0, 1: 1.5}, 1)
-    run_rest(spark, campaign, lambda lines, done: None)
+    run_rest(spark.sparkContext, campaign, lambda lines, done: None)
     scenario = load_scenario(root / "small.toml")
     run(scenario, seed=50, loop="bare", trace=root / "lone.kemu")
     content = (root / "lone.kemu").read_bytes()
@@ -131,4 +131,4 @@ def lone_runs(tmp_path_factory: pytest.TempPathFactory) -> LoneRuns:
 def lone(spark: "SparkSession", lone_runs: LoneRuns) -> Analyzed:
     """The same, analyzed once for all that ask."""
     out = lone_runs.root / "analysis"
-    return Analyzed(out, analyze(spark, lone_runs.root, out, say=lambda text: None))
+    return Analyzed(out, analyze(spark.sparkContext, lone_runs.root, out, say=lambda text: None))

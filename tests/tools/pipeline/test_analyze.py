@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def analysis(spark: "SparkSession", small_campaign: Campaign) -> Analysis:
-    return analyze(spark, small_campaign.out, small_campaign.out / "analysis", say=lambda text: None)
+    return analyze(spark.sparkContext, small_campaign.out, small_campaign.out / "analysis", say=lambda text: None)
 
 
 @pytest.fixture(scope="module")
 def tables(spark: "SparkSession", small_campaign: Campaign, analysis: Analysis) -> Tables:
-    return Tables(spark, (small_campaign.out / "analysis" / "tables").resolve())
+    return Tables(spark.sparkContext, (small_campaign.out / "analysis" / "tables").resolve())
 
 
 def test_every_constraint_holds_and_everything_unreadable_is_listed(
@@ -112,7 +112,7 @@ def test_a_second_analysis_reads_only_what_is_new(
     folder = (tmp_path / "tables").resolve()
 
     def take() -> int:
-        tables = Tables(spark, folder)
+        tables = Tables(spark.sparkContext, folder)
         new = tables.find_new(root)
         if new:
             tables.commit(tables.ingest(new)[0], new)
@@ -125,12 +125,12 @@ def test_a_second_analysis_reads_only_what_is_new(
     taken.append(take())
 
     assert taken == [1, 0, 1]
-    assert Tables(spark, folder).read(RUNS).count() == 2
+    assert Tables(spark.sparkContext, folder).read(RUNS).count() == 2
     assert not (folder / "part=0001" / "left-by-a-killed-analysis").exists()
     with (root / "b.kemu").open("ab") as file:
         file.write(b"more")
     with pytest.raises(CampaignError, match="has changed since it was analyzed"):
-        Tables(spark, folder).find_new(root)
+        Tables(spark.sparkContext, folder).find_new(root)
 
 
 def test_tables_of_a_kemu_with_other_columns_are_refused(spark: "SparkSession", tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_tables_of_a_kemu_with_other_columns_are_refused(spark: "SparkSession", 
         (tmp_path / "parts.json").write_text(json.dumps({"columns": columns, "parts": {}}), encoding="utf-8")
 
         with pytest.raises(CampaignError, match=said):
-            Tables(spark, tmp_path)
+            Tables(spark.sparkContext, tmp_path)
 
 
 def test_a_constraint_that_does_not_hold_is_found(spark: "SparkSession", tables: Tables) -> None:
@@ -183,4 +183,4 @@ def test_tables_and_summaries_can_be_asked_in_sql(small_campaign: Campaign, anal
 def test_a_folder_with_nothing_in_it_is_a_clear_error(spark: "SparkSession", tmp_path: Path) -> None:
     """Not an empty table."""
     with pytest.raises(CampaignError, match="neither a campaign's results nor a trace"):
-        analyze(spark, tmp_path, tmp_path / "out", say=lambda text: None)
+        analyze(spark.sparkContext, tmp_path, tmp_path / "out", say=lambda text: None)

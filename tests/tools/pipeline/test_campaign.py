@@ -52,8 +52,8 @@ def test_every_run_has_the_digest_of_kemu_run(small_campaign: Campaign) -> None:
 
 def test_executors_find_that_a_run_which_must_fail_does(spark: "SparkSession") -> None:
     """A sweep in which nothing can fail has looked at nothing."""
-    assert executors_see(spark, canary())
-    assert not executors_see(spark, load_scenario(CANARY))
+    assert executors_see(spark.sparkContext, canary())
+    assert not executors_see(spark.sparkContext, load_scenario(CANARY))
 
 
 def test_a_campaign_that_lost_chunks_is_incomplete_until_it_is_resumed(
@@ -73,7 +73,7 @@ def test_a_campaign_that_lost_chunks_is_incomplete_until_it_is_resumed(
         half.lines()
 
     told: list[tuple[int, int]] = []
-    run_rest(spark, resume(out, half.spec), lambda lines, done: told.append((len(lines), done)))
+    run_rest(spark.sparkContext, resume(out, half.spec), lambda lines, done: told.append((len(lines), done)))
 
     again = load(out).lines()
     assert [(line.cell, line.seed, line.digest) for line in again] == [(x.cell, x.seed, x.digest) for x in before]
@@ -89,7 +89,7 @@ def test_the_first_failing_seed_does_not_depend_on_the_cut(spark: "SparkSession"
     tables = []
     for name, seconds in (("fine", 4.0), ("coarse", 0.5)):
         made = begin(tmp_path / name, spec, {0: seconds}, 1)
-        run_rest(spark, made, lambda lines, done: None)
+        run_rest(spark.sparkContext, made, lambda lines, done: None)
         tables.append(table_of_cells(spec.cells, made.lines()))
         tables[-1][0].pop("mean_wall_s")
     counts = [len(load(tmp_path / name).chunks) for name in ("fine", "coarse")]
@@ -109,7 +109,7 @@ def test_a_folder_that_executors_cannot_write_is_told_in_one_line(
     (tmp_path / "c" / "chunks").write_text("in the way")
 
     with pytest.raises(CampaignError, match=r"^chunk \d+ cannot be written under .*: Not a directory"):
-        run_rest(spark, made, lambda lines, done: None)
+        run_rest(spark.sparkContext, made, lambda lines, done: None)
 
 
 def test_another_campaign_is_not_resumed(small_campaign: Campaign, tmp_path: Path) -> None:

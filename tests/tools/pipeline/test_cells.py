@@ -114,6 +114,15 @@ def test_chunks_hold_every_seed_of_every_cell_once(
     assert [chunk.number for chunk in chunks] == list(range(len(chunks)))
 
 
+def test_the_last_chunks_are_small_so_that_no_core_waits_long() -> None:
+    """Two cores: the last core to finish has one run more than the other."""
+    runs = [chunk.runs for chunk in make_chunks(spec_of(1, 1, 600), {0: 0.2}, 2)]
+
+    assert runs[:20] == [20] * 20
+    assert runs == sorted(runs, reverse=True)
+    assert runs[-2:] == [1, 1]
+
+
 def test_a_specification_survives_being_written_down(tmp_path: Path) -> None:
     """campaign.json is all that --resume knows."""
     cells = make_cells([str(write_small(tmp_path))], ["kafka-2.4"], ["members=2,3"], ["crash host=c2 at=20s"])

@@ -243,7 +243,7 @@ def test_a_live_run_and_its_trace_make_equal_rows(tmp_path: Path) -> None:
 
     told = [row for row in rows["notes"] if row[NOTES.names.index("fact")] not in DATA_PATH_NAMES]
     assert len(told) > 100
-    assert [without(row, NOTES, "n") for row in told] == [without(row, NOTES, "n") for row in notes.rows]
+    assert [without(row, NOTES, "n") for row in told] == [without(row, NOTES, "n") for row in notes.rows()]
     assert rows["faults"] == [
         fault_row(run_id, each.index, each.kind, each.text, each.fired, times) for each in result.faults
     ]

@@ -258,7 +258,7 @@ def test_the_tables_after_kill_9_and_another_analysis_are_those_of_an_undisturbe
     assert analyzed.ended["SIGKILL"].code == CODES["SIGKILL"]
     assert analyzed.ended["last"].code == 0, analyzed.ended["last"].said
     assert json.loads(analyzed.ended["last"].said)["broken_constraints"] == []
-    analyze(spark, undisturbed.out, tmp_path, say=lambda text: None)
+    analyze(spark.sparkContext, undisturbed.out, tmp_path, say=lambda text: None)
 
     out = analyzed.root / "tables-and-summaries"
     for name in SCHEMAS:

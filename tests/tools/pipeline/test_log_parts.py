@@ -18,5 +18,5 @@ def test_spark_gives_the_same_events(spark: "SparkSession", tmp_path: Path) -> N
     packed = FOLDER / "d-sticky-kill" / "consumers.log.gz"
     whole, divided = (ReadLogs(parts_of([*paths, packed], (), {}, size)) for size in (1 << 30, 5_000))
 
-    assert list(events_on_spark(spark, divided)) == list(whole.events())
+    assert list(events_on_spark(spark.sparkContext, divided)) == list(whole.events())
     assert [one.records for one in divided.summaries] == [one.records for one in whole.summaries]

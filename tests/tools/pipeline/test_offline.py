@@ -26,7 +26,7 @@ def made(lone_runs: LoneRuns) -> tuple[Made, ...]:
 
 @pytest.fixture(scope="module")
 def tables(spark: "SparkSession", lone: Analyzed) -> Tables:
-    return Tables(spark, (lone.out / "tables").resolve())
+    return Tables(spark.sparkContext, (lone.out / "tables").resolve())
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 def test_steps_of_a_trace_are_those_of_the_run(spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed) -> None:
     """What is counted while a trace is decoded and the live run give the same rows, moved bytes included."""
     out, moved = lone.out, lone_runs.moved
-    found = Tables(spark, (out / "tables").resolve()).read(REASSIGNMENT_STEPS).where(F.col("run_id") == moved.run_id)
+    found = (
+        Tables(spark.sparkContext, (out / "tables").resolve())
+        .read(REASSIGNMENT_STEPS)
+        .where(F.col("run_id") == moved.run_id)
+    )
     assert found.schema == REASSIGNMENT_STEPS.spark().add("campaign", "string")
 
     rows = sorted(tuple(row)[1:-1] for row in found.collect())
@@ -43,7 +47,7 @@ def test_the_summary_says_what_the_run_said(spark: "SparkSession", lone_runs: Lo
 
 def test_steps_that_do_not_fit_the_run_are_found(spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed) -> None:
     """Other bytes than the run moved, a step the controller never committed, one too few."""
-    tables = Tables(spark, (lone.out / "tables").resolve())
+    tables = Tables(spark.sparkContext, (lone.out / "tables").resolve())
     views = Views(tables)
     register(views, " ".join(views))
     wrong = {

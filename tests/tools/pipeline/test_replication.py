@@ -181,7 +181,7 @@ def test_the_tables_of_replicas_hold_their_constraints_over_whole_runs(lone: Ana
 
 def test_tables_of_replicas_that_are_wrong_break_constraints(spark: "SparkSession", lone: Analyzed) -> None:
     """A state that is missing, a leadership that lasts too long: otherwise the test above proves nothing."""
-    tables = Tables(spark, (lone.out / "tables").resolve())
+    tables = Tables(spark.sparkContext, (lone.out / "tables").resolve())
     views = Views(tables)
     register(views, " ".join(views))
     wrong = {
@@ -208,7 +208,7 @@ def test_times_are_those_of_the_runs_own_metrics_partition_by_partition(
     spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed, name: str
 ) -> None:
     """``emulator.metrics.leading`` counts one fact after the other."""
-    views = Views(Tables(spark, (lone.out / "tables").resolve()))
+    views = Views(Tables(spark.sparkContext, (lone.out / "tables").resolve()))
     register(views, " ".join(views))
     run_id, figures = lone_runs.replicated[name].run_id, lone_runs.replicated[name].live.figures.replication
     assert figures is not None
@@ -223,7 +223,7 @@ def test_times_are_those_of_the_runs_own_metrics_partition_by_partition(
 
 def test_tables_of_replicas_have_their_declared_schemas(spark: "SparkSession", lone: Analyzed) -> None:
     """What is read back is the contract plus the campaign."""
-    tables = Tables(spark, (lone.out / "tables").resolve())
+    tables = Tables(spark.sparkContext, (lone.out / "tables").resolve())
     for schema in (ISR_CHANGES, LEADERSHIPS, LEADERLESS):
         assert tables.read(schema).schema == schema.spark().add("campaign", "string")
 

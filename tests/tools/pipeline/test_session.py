@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from kemu.tools.pipeline import session
+from kemu.tools.pipeline.daemon import is_archive_of_installed
 from kemu.tools.pipeline.errors import SparkTrouble
-from kemu.tools.pipeline.session import Java, find_java, java_home, start_spark
+from kemu.tools.pipeline.session import Java, find_java, in_background, java_home, start_spark
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -89,3 +90,20 @@ def test_memory_that_cannot_be_had_is_one_clear_error(memory: str, said: str) ->
 def test_what_java_throws_is_said_in_plain_words(java_said: str, said: str) -> None:
     """Clear errors for busy ports and wrong masters."""
     assert said in session._why_not(RuntimeError(java_said), "spark://h:7077")
+
+
+def test_only_the_archives_of_an_installed_pyspark_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Archives of a Spark beside PySpark hold the only copy of that Spark's modules."""
+    monkeypatch.setattr("sys.path", ["/venv/site-packages"])
+
+    assert is_archive_of_installed("/venv/site-packages/pyspark/python/lib/pyspark.zip")
+    assert not is_archive_of_installed("/venv/site-packages")
+    assert not is_archive_of_installed("/other/site-packages/pyspark/python/lib/pyspark.zip")
+    assert not is_archive_of_installed("/opt/spark/python/lib/pyspark.zip")
+
+
+def test_work_in_the_background_returns_its_result_or_its_error() -> None:
+    """The caller sees an error where it waits."""
+    assert in_background(lambda: 3)() == 3
+    with pytest.raises(ZeroDivisionError):
+        in_background(lambda: 1 // 0)()

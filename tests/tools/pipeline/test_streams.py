@@ -19,7 +19,7 @@ def test_downtime_and_restores_of_a_trace_are_those_of_the_run(
     spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed
 ) -> None:
     """What is counted while a trace is decoded and the live run give the same rows."""
-    tables, made = Tables(spark, (lone.out / "tables").resolve()), lone_runs.streams
+    tables, made = Tables(spark.sparkContext, (lone.out / "tables").resolve()), lone_runs.streams
     for schema, rows in ((TASK_DOWNTIME, task_downtime_rows), (RESTORES, restore_rows)):
         found = tables.read(schema).where(F.col("run_id") == made.run_id)
         assert found.schema == schema.spark().add("campaign", "string")
@@ -34,7 +34,7 @@ def test_what_no_running_copy_covers_is_the_downtime_of_tasks(
     spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed
 ) -> None:
     """Intervals made by column functions of recorded facts, against what the run's metrics counted."""
-    tables, made = Tables(spark, (lone.out / "tables").resolve()), lone_runs.streams
+    tables, made = Tables(spark.sparkContext, (lone.out / "tables").resolve()), lone_runs.streams
     notes = tables.read(NOTES).where(F.col("run_id") == made.run_id).drop("campaign")
     running = tables.read(TASK_INTERVALS).where("role = 'active' and state = 'RUNNING'").drop("campaign")
     held = running.withColumn("actor", F.col("instance")).withColumn("cause", F.col("ended_by"))

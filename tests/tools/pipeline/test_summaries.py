@@ -365,7 +365,7 @@ def test_summaries_of_a_run_of_the_consumer_protocol_count_every_member(spark: "
     noted = NoteRows("r")
     figures = run(scenario, seed=1, loop="bare", observers=(noted,)).figures
     runs = table(spark, RUNS, [{**run_rows("a", [0])[0], "run_id": "r"}])
-    notes = spark.createDataFrame(noted.rows, NOTES.spark())
+    notes = spark.createDataFrame(noted.rows(), NOTES.spark())
     of_members = member_epochs(notes)
     rebalances = spark.createDataFrame(rebalance_rows("r", figures), REBALANCES.spark())
     tables = {
