@@ -331,8 +331,10 @@ class _Interrupts:
 
 def _stop(context: Any) -> None:
     """Stop Spark. PySpark's thread for updates from Java notices after up to a second, for which nobody waits."""
-    server, context._accumulatorServer = context._accumulatorServer, None
-    threading.Thread(target=server.shutdown, daemon=True).start()
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        context._accumulatorServer = None
+        threading.Thread(target=server.shutdown, daemon=True).start()
     context.stop()
 
 
