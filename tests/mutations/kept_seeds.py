@@ -371,6 +371,13 @@ MUTATIONS = [
         "elif fact.why == COMMITTED:",
         "commits/not-truncated",
     ),
+    _kept(  # each leader is asked for the commit that the coordinator knows, whatever an earlier leader lost
+        "cut-again-before-its-jump",
+        "kemu/actors/consumer/catch_up.py",
+        "        self._kept[at] = end, epoch\n",
+        "        pass\n",
+        "commits/not-truncated",
+    ),
     _kept(  # a controller always knows the states that it wrote
         "state-whose-controller-lost-the-answer",
         "kemu/emulator/watching/unknown_states.py",

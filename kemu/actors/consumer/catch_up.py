@@ -122,6 +122,9 @@ class CatchUp:
         self._positions = positions
         self._stored: dict[TopicPartition, tuple[int, int]] = {}
         """The first log's commit and its leader epoch, as read from the coordinator."""
+        self._kept: dict[TopicPartition, tuple[int, int]] = {}
+        """The part of this commit that a leader's log still had, and its leader epoch; no entry without a
+        truncation."""
         self._jumps: dict[TopicPartition, _Jump] = {}
         self._child: ChildConsumer | None = None
         self._dead = False
@@ -142,10 +145,17 @@ class CatchUp:
             self._positions.reset(one, "no committed offset")
         else:
             self._stored[one.at] = row.offset, row.leader_epoch
+            self._kept.pop(one.at, None)
             self._positions.check_before_jump(one, row.offset, row.leader_epoch)
 
     def leader_changed(self, one: Partition) -> None:
-        self._positions.check_before_jump(one, *self._stored[one.at])
+        """Ask the next leader whether it has the committed records that the last leader had."""
+        self._positions.check_before_jump(one, *self._kept.get(one.at, self._stored[one.at]))
+
+    def commit_truncated(self, at: TopicPartition, end: int, epoch: int) -> None:
+        """Note that the leader lost the committed records from ``end`` on, and its leader epoch before ``end``."""
+        self._kept[at] = end, epoch
+        self.truncated(at, end)
 
     def end_known(self, one: Partition, log_end: int, epoch: int) -> None:
         found = recover(self.logs[one.at], log_end)

@@ -632,7 +632,7 @@ class Positions:
             self.reset(one, "the leader does not know the position's epoch")
         elif one.jumps and catch_up is not None:
             self._note_position(one, row.end_offset, TRUNCATED)
-            catch_up.truncated(one.at, row.end_offset)
+            catch_up.commit_truncated(one.at, row.end_offset, row.leader_epoch)
             self._validated(one)
         else:
             self._set(one, row.end_offset, TRUNCATED, row.leader_epoch)

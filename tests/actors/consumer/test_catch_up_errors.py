@@ -5,17 +5,21 @@ The page does not mention errors; the second consumer reacts like the first (``O
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from attrs import evolve
 
 from kemu.actors.consumer.application import Calls
+from kemu.actors.consumer.catch_up import CatchUp
+from kemu.actors.consumer.partition import Partition
 from kemu.actors.machine import LinkDown, Machine, Received
 from kemu.protocol.commands import EnforceRebalance, Unsubscribe
+from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Fetch, ListOffsets, Metadata
-from kemu.protocol.messages.ranges import RangeCommit
+from kemu.protocol.messages.ranges import FetchedLogs, RangeCommit
 from kemu.protocol.names import part_on, through
 from kemu.protocol.notes.groups import CommitAnswered, MemberBecame, MemberFailed
 from kemu.protocol.notes.ranges import RangeTrimmed
@@ -207,6 +211,23 @@ def test_a_log_that_was_cut_below_an_open_range_leaves_nothing_to_work_off() -> 
     assert stage.looks() == [EARLIEST_TIMESTAMP, LATEST_TIMESTAMP]
     assert [row.fetch_offset for fetch in stage.of(Fetch) for row in fetch.partitions] == [20]
     assert stage.delivered == [["P", 10, 30]]
+
+
+def test_the_next_leader_is_asked_for_the_committed_records_that_the_last_leader_still_had() -> None:
+    """Later records at the lost offsets were not processed (swarm, kip-333, cut-again-before-its-jump)."""
+    asked: list[tuple[int, int]] = []
+    positions = SimpleNamespace(check_before_jump=lambda one, offset, epoch: asked.append((offset, epoch)))
+    catch_up = CatchUp(cast("Any", SimpleNamespace(config=ConsumerConfig(group_id="g"))), cast("Any", positions))
+    one = Partition(("t", 0))
+
+    catch_up.logs_known(one, FetchedLogs(topic="t", partition=0, offset=20, leader_epoch=1))
+    catch_up.leader_changed(one)
+    catch_up.commit_truncated(one.at, 15, 0)
+    catch_up.leader_changed(one)
+    catch_up.logs_known(one, FetchedLogs(topic="t", partition=0, offset=30, leader_epoch=2))
+    catch_up.leader_changed(one)
+
+    assert asked == [(20, 1), (20, 1), (15, 0), (30, 2), (30, 2)]
 
 
 def _one_long_poll(calls: Calls) -> bool:
