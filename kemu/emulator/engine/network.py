@@ -492,7 +492,8 @@ class Network:
             host.held.append(entry)
             return None
         current = link.connection == packet.connection
-        if current and link.server_life == 0:
+        # A connection that began while the host was silent delivers nothing: TCP keeps the order, and lost the start.
+        if current and link.server_life == 0 and link.unheard_us < 0:
             link.server_life = host.life
         if (link.server_life if current else packet.server_life) != host.life:
             self._tell(packet, Verdict.REFUSED, -1)

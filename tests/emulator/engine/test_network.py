@@ -248,6 +248,23 @@ def test_after_a_silent_restart_an_old_connection_is_reset_at_its_first_packet()
     assert len(caller(world).downs) == 1
 
 
+def test_a_connection_that_lost_its_first_packet_to_a_silent_host_delivers_no_later_packet() -> None:
+    """TCP delivers in order or not at all (swarm, kafka-4.1, seed 7415: a Metadata request without an answer)."""
+    world = small_world()
+    world.take_down(world.hosts["b0"], Condition.SILENT)
+    call(world, 1)
+    run_plain(world, SECOND)
+    world.start(world.hosts["b0"])
+    call(world, 2)
+    run_plain(world, 2 * SECOND)
+    assert echo(world).got == []
+    assert len(caller(world).downs) == 1
+
+    call(world, 3)
+    run_plain(world, 3 * SECOND)
+    assert echo(world).got == [("c1", 3)]
+
+
 def test_packets_on_their_way_to_a_past_life_do_not_reach_the_next_one() -> None:
     world = small_world(latency_us=(100_000, 100_000))
     call(world, 1)
