@@ -307,6 +307,10 @@ class CatchUpView(Protocol):
         """Drop commits and ranges beyond ``end``, to which the log was truncated, below the position."""
         ...
 
+    def commit_truncated(self, at: TopicPartition, end: int, epoch: int) -> None:
+        """Note that the leader lost the committed records from ``end`` on, and its leader epoch before ``end``."""
+        ...
+
     def not_committed(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
         """The offsets that are higher than the commit in the first log."""
         ...
