@@ -3,14 +3,14 @@
 ``judge`` takes the facts of a live run, of a trace, or of real logs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kemu.actors.machine import Received
 from kemu.emulator import metrics
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.checkers.base import Checker, Clock
-from kemu.emulator.checkers.liveness import Liveness
+from kemu.emulator.checkers.liveness import Liveness, disturbs
 from kemu.emulator.engine.raised import LIVELOCK, owner_among, owner_in, raised_text
 from kemu.emulator.facts import (
     Handler,
@@ -32,9 +32,10 @@ from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.waiting_at_end import StillWaiting, WaitingAtEnd
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
-from kemu.protocol.names import ActorName, is_real_client
+from kemu.protocol.names import ActorName, TopicPartition, is_real_client
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
+    CallbackReturned,
     ClientConnected,
     CommitAnswered,
     CoordinatorKnown,
@@ -57,18 +58,55 @@ from kemu.protocol.notes.groups import (
 CALM = (CommitAnswered, GroupRequestAnswered, GroupRequestRead, OffsetCommitted)
 """Types of facts that change nothing that observers judge of the next appended, acknowledged and processed records."""
 OF_READERS = (
-    *(
-        AssignmentReceived,
-        CoordinatorKnown,
-        EpochRead,
-        GroupBecame,
-        GroupRecordWritten,
-        JoinPhaseCompleted,
-        MemberAdded,
-    ),
-    *(MemberBecame, MemberRemoved, PartitionsAssigned, PartitionsRevoked, PositionSet, RequestRefused),
+    *(CoordinatorKnown, GroupBecame, GroupRecordWritten, JoinPhaseCompleted, MemberAdded, MemberRemoved),
+    *(PartitionsRevoked, RequestRefused),
 )
 """Types of facts that change nothing that observers judge of the next appended and acknowledged records."""
+
+
+def _of_its_partitions(named: Callable[[Any], Iterable[TopicPartition]]) -> Callable[[Panel], Handler]:
+    """A fact of a member changes what observers judge of the next processed records on the partitions that it names, or
+    that begin or cease to be served.
+    """
+
+    def handler_for(panel: Panel) -> Handler:
+        def handler(seen: Seen, fact: Any) -> None:
+            panel.progress.have_news(fact.group, named(fact))
+            if panel.now is seen:
+                for group, at in (*panel.ceased, *panel.served):
+                    panel.progress.have_news(group, (at,))
+
+        return handler
+
+    return handler_for
+
+
+def _of_its_work(panel: Panel) -> Handler:
+    """A callback of a member changes what observers judge of the next records that the member processes."""
+    return lambda seen, _: panel.progress.continuing.pop(seen.actor, None)
+
+
+def _of_its_position(panel: Panel) -> Handler:
+    """The epoch of a record that a member reads changes what observers judge of the next records that the member
+    processes on this partition.
+    """
+    return lambda seen, fact: panel.progress.continuing.get(seen.actor, {}).pop((fact.topic, fact.partition), None)
+
+
+def _of_its_end(panel: Panel) -> Handler:
+    """The end of a member changes what observers judge of the next processed records; its other states do not."""
+    return lambda _, fact: panel.progress.continuing.clear() if disturbs(fact) else None
+
+
+OF_ONE_READER: Mapping[type, Callable[[Panel], Handler]] = {
+    AssignmentReceived: _of_its_partitions(lambda fact: fact.partitions),
+    CallbackReturned: _of_its_work,
+    EpochRead: _of_its_position,
+    MemberBecame: _of_its_end,
+    PartitionsAssigned: _of_its_partitions(lambda fact: fact.added),
+    PositionSet: _of_its_partitions(lambda fact: ((fact.topic, fact.partition),)),
+}
+"""Types of facts that change what observers judge of the next records of some readers only."""
 
 
 @frozen
@@ -182,6 +220,8 @@ class Judging(Watching):
         if continues is None:
             if is_of_the_wire(kind) or kind in CALM:
                 return _together(handlers) if kind is OffsetCommitted else handlers
+            if kind in OF_ONE_READER:
+                return (*handlers, OF_ONE_READER[kind](self.panel))
             return (self._has_news_of_readers if kind in OF_READERS else self._has_news, *handlers)
         clock, others = self._clock, tuple([handler for handler in handlers if not takes_only_news(handler)])
 

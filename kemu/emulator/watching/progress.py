@@ -645,6 +645,13 @@ class WatchedProgress:
             reports += (last, at_us)
         return ()
 
+    def have_news(self, group: GroupId, partitions: Iterable[TopicPartition]) -> None:
+        """Let all observers take the next processed records of these partitions. Only their last readers can continue."""
+        for at in partitions:
+            progress = self.known(group, at)
+            if progress is not None and progress.reader is not None:
+                progress.reader.log = _NO_LOG
+
     def judge_again(self, seen: Seen, fact: Processed) -> None:
         """Let all observers take the next records of a reader, too."""
         self._working[seen.actor][fact.topic, fact.partition].log = _NO_LOG
