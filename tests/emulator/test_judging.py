@@ -13,11 +13,15 @@ from kemu.emulator.judging import Judgement, Judging, judge
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
+    CallbackReturned,
+    EpochRead,
     GroupBecame,
     JoinPhaseCompleted,
     MemberAdded,
+    MemberBecame,
     OffsetCommitted,
     PartitionHosted,
     PartitionsAssigned,
@@ -202,6 +206,9 @@ def acknowledged(base: int, count: int = 10) -> RecordsAcknowledged:
     return RecordsAcknowledged(topic="orders", partition=0, base_offset=base, count=count)
 
 
+READ = EpochRead(topic="orders", partition=0, offset=0, leader_epoch=0, life=1)
+
+
 def kinds_after_continuing(*last: tuple[str, Any]) -> set[str]:
     """The kinds of violations in these facts, after facts of a producer and a member that continue each other."""
     rows: list[tuple[int, str, Any]] = [
@@ -210,6 +217,7 @@ def kinds_after_continuing(*last: tuple[str, Any]) -> set[str]:
         (1, "b7", PartitionHosted(topic="orders", partition=0, end_offset=0)),
         *generation(2, 1),
         (5, "app-1", PositionSet(group="g", member_id="m", topic="orders", partition=0, offset=0, why="reset")),
+        (5, "app-1", READ),
         *[(6, "b7", appended(each, each)) for each in (0, 10, 20)],
         *[(7, "p1", acknowledged(each)) for each in (0, 10)],
         *[(8, "app-1", processed(each, each + 5)) for each in (0, 5, 10)],
@@ -218,6 +226,9 @@ def kinds_after_continuing(*last: tuple[str, Any]) -> set[str]:
     checkers = [CHECKERS[name]() for name in ("idempotence", "lifecycle", "no-lost-record")]
     judging = Judging(checkers)
     for seq, (at_ms, actor, fact) in enumerate(rows):
+        if seq == len(rows) - len(last):
+            progress = judging.panel.progress
+            assert progress.continuing["app-1"] and progress.acknowledged_by["p1"] and judging.panel.logs.lines
         judging.see(Seen(seq, at_ms * MS, actor, 1 if actor else 0, fact))
     return {violation.kind for checker in checkers for violation in checker.violations}
 
@@ -246,3 +257,71 @@ REVOKED = PartitionsRevoked(group="g", member_id="m", generation=1, revoked=(ORD
 )
 def test_a_fault_among_facts_that_continue_each_other_is_caught(last: Sequence[tuple[str, Any]], kind: str) -> None:
     assert kinds_after_continuing(*last) == ({kind} if kind else set())
+
+
+OTHER = ("orders", 1)
+
+
+def received(partition: TopicPartition) -> AssignmentReceived:
+    return AssignmentReceived(group="g", member_id="n", generation=2, partitions=(partition,))
+
+
+def assigned(partition: TopicPartition) -> PartitionsAssigned:
+    return PartitionsAssigned(group="g", member_id="n", generation=2, added=(partition,), owned=(partition,))
+
+
+def member_became(new: str) -> MemberBecame:
+    return MemberBecame(group="g", member_id="n", old="STABLE", new=new, generation=1, why="")
+
+
+CALLED_BACK = CallbackReturned(group="g", member_id="n", callback="onPartitionsAssigned", took_us=1)
+
+
+@pytest.mark.parametrize(
+    ("actor", "fact", "is_news"),
+    [
+        ("app-2", received(ORDERS), True),
+        ("app-2", received(OTHER), False),
+        ("app-2", assigned(ORDERS), True),
+        ("app-2", assigned(OTHER), False),
+        ("app-2", regained(0), True),
+        ("app-2", evolve(regained(0), partition=1), False),
+        ("app-1", CALLED_BACK, True),
+        ("app-2", CALLED_BACK, False),
+        ("app-1", READ, True),
+        ("app-1", evolve(READ, partition=1), False),
+        ("app-2", READ, False),
+        ("app-2", member_became("FAILED"), True),
+        ("app-2", member_became("PREPARING_REBALANCE"), False),
+    ],
+)
+def test_a_fact_of_a_member_is_news_only_for_the_records_that_it_concerns(
+    actor: str, fact: object, is_news: bool
+) -> None:
+    """All observers take the next records of ``app-1`` on partition 0 if the fact concerns them; else only the panel."""
+    alone, shown = Panel(), Panel()
+    shown.continues = {}
+    judgings = [Judging(checkers_for(load_scenario("steady-group")), panel=panel) for panel in (alone, shown)]
+    rows: list[tuple[str, Any]] = [
+        ("", RunStarted(groups=("g",), members=(("app-1", "g"), ("app-2", "g")), brokers=("b7",), topics=(("orders", 2),))),
+        *[("", HostStarted(host=host, life=1, kept_disk=True)) for host in ("b7", "app-1", "app-2")],
+        *[("b7", PartitionHosted(topic="orders", partition=each, end_offset=0)) for each in (0, 1)],
+        *[(actor, fact) for _, actor, fact in generation(2, 1)],
+        ("app-1", PositionSet(group="g", member_id="m", topic="orders", partition=0, offset=0, why="reset")),
+        ("app-1", READ),
+        *[("b7", appended(each, each)) for each in (0, 10)],
+        *[("app-1", processed(each, each + 5)) for each in (0, 5, 10)],
+        (actor, fact),
+    ]
+    for judging in judgings:
+        for seq, (by, each) in enumerate(rows):
+            judging.see(Seen(seq, seq * MS, by, 1 if by else 0, each))
+    last = processed(15, 20)
+    left = alone.continues[Processed](len(rows) * MS, "app-1", [last])
+
+    assert bool(left) == is_news
+    for judging, facts in zip(judgings, (left, [last]), strict=True):
+        for each in facts:
+            judging.see(Seen(len(rows), len(rows) * MS, "app-1", 1, each))
+    one, other = [judging.finish(100 * MS) for judging in judgings]
+    assert one == other
