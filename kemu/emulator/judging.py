@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kemu.actors.machine import Received
@@ -32,7 +33,7 @@ from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.waiting_at_end import StillWaiting, WaitingAtEnd
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
-from kemu.protocol.names import ActorName, TopicPartition, is_real_client
+from kemu.protocol.names import ActorName, GroupId, TopicPartition, is_real_client
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     CallbackReturned,
@@ -64,49 +65,41 @@ OF_READERS = (
 """Types of facts that change nothing that observers judge of the next appended and acknowledged records."""
 
 
-def _of_its_partitions(named: Callable[[Any], Iterable[TopicPartition]]) -> Callable[[Panel], Handler]:
+def _of_partitions(panel: Panel, seen: Seen, group: GroupId, partitions: Iterable[TopicPartition]) -> None:
     """A fact of a member changes what observers judge of the next processed records on the partitions that it names, or
     that begin or cease to be served.
     """
-
-    def handler_for(panel: Panel) -> Handler:
-        def handler(seen: Seen, fact: Any) -> None:
-            panel.progress.have_news(fact.group, named(fact))
-            if panel.now is seen:
-                for group, at in (*panel.ceased, *panel.served):
-                    panel.progress.have_news(group, (at,))
-
-        return handler
-
-    return handler_for
+    panel.progress.have_news(group, partitions)
+    if panel.now is seen:
+        for of, at in (*panel.ceased, *panel.served):
+            panel.progress.have_news(of, (at,))
 
 
-def _of_its_work(panel: Panel) -> Handler:
+def _of_work(panel: Panel, seen: Seen, fact: CallbackReturned) -> None:
     """A callback of a member changes what observers judge of the next records that the member processes."""
-    return lambda seen, _: panel.progress.continuing.pop(seen.actor, None)
+    panel.progress.continuing.pop(seen.actor, None)
 
 
-def _of_its_position(panel: Panel) -> Handler:
-    """The epoch of a record that a member reads changes what observers judge of the next records that the member
-    processes on this partition.
-    """
-    return lambda seen, fact: panel.progress.continuing.get(seen.actor, {}).pop((fact.topic, fact.partition), None)
+def _of_reading(panel: Panel, seen: Seen, fact: EpochRead) -> None:
+    """The epoch of a record changes what observers judge of the next records that the member processes there."""
+    panel.progress.continuing.get(seen.actor, {}).pop((fact.topic, fact.partition), None)
 
 
-def _of_its_end(panel: Panel) -> Handler:
+def _of_end(panel: Panel, seen: Seen, fact: MemberBecame) -> None:
     """The end of a member changes what observers judge of the next processed records; its other states do not."""
-    return lambda _, fact: panel.progress.continuing.clear() if disturbs(fact) else None
+    if disturbs(fact):
+        panel.progress.continuing.clear()
 
 
-OF_ONE_READER: Mapping[type, Callable[[Panel], Handler]] = {
-    AssignmentReceived: _of_its_partitions(lambda fact: fact.partitions),
-    CallbackReturned: _of_its_work,
-    EpochRead: _of_its_position,
-    MemberBecame: _of_its_end,
-    PartitionsAssigned: _of_its_partitions(lambda fact: fact.added),
-    PositionSet: _of_its_partitions(lambda fact: ((fact.topic, fact.partition),)),
+OF_ONE_READER: Mapping[type, Callable[[Panel, Seen, Any], None]] = {
+    AssignmentReceived: lambda panel, seen, fact: _of_partitions(panel, seen, fact.group, fact.partitions),
+    CallbackReturned: _of_work,
+    EpochRead: _of_reading,
+    MemberBecame: _of_end,
+    PartitionsAssigned: lambda panel, seen, fact: _of_partitions(panel, seen, fact.group, fact.added),
+    PositionSet: lambda panel, seen, fact: _of_partitions(panel, seen, fact.group, ((fact.topic, fact.partition),)),
 }
-"""Types of facts that change what observers judge of the next records of some readers only."""
+"""Types of facts that change what observers judge of the next processed records of some readers only."""
 
 
 @frozen
@@ -221,7 +214,7 @@ class Judging(Watching):
             if is_of_the_wire(kind) or kind in CALM:
                 return _together(handlers) if kind is OffsetCommitted else handlers
             if kind in OF_ONE_READER:
-                return (*handlers, OF_ONE_READER[kind](self.panel))
+                return (*handlers, partial(OF_ONE_READER[kind], self.panel))
             return (self._has_news_of_readers if kind in OF_READERS else self._has_news, *handlers)
         clock, others = self._clock, tuple([handler for handler in handlers if not takes_only_news(handler)])
 

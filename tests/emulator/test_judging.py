@@ -298,12 +298,12 @@ CALLED_BACK = CallbackReturned(group="g", member_id="n", callback="onPartitionsA
 def test_a_fact_of_a_member_is_news_only_for_the_records_that_it_concerns(
     actor: str, fact: object, is_news: bool
 ) -> None:
-    """All observers take the next records of ``app-1`` on partition 0 if the fact concerns them; else only the panel."""
+    """All observers take the next records of ``app-1`` on partition 0 if the fact concerns them, else the panel."""
     alone, shown = Panel(), Panel()
     shown.continues = {}
     judgings = [Judging(checkers_for(load_scenario("steady-group")), panel=panel) for panel in (alone, shown)]
     rows: list[tuple[str, Any]] = [
-        ("", RunStarted(groups=("g",), members=(("app-1", "g"), ("app-2", "g")), brokers=("b7",), topics=(("orders", 2),))),
+        ("", RunStarted(groups=("g",), members=(("app-1", "g"),), brokers=("b7",), topics=(("orders", 2),))),
         *[("", HostStarted(host=host, life=1, kept_disk=True)) for host in ("b7", "app-1", "app-2")],
         *[("b7", PartitionHosted(topic="orders", partition=each, end_offset=0)) for each in (0, 1)],
         *[(actor, fact) for _, actor, fact in generation(2, 1)],

@@ -646,7 +646,7 @@ class WatchedProgress:
         return ()
 
     def have_news(self, group: GroupId, partitions: Iterable[TopicPartition]) -> None:
-        """Let all observers take the next processed records of these partitions. Only their last readers can continue."""
+        """Let all observers take the next processed records of these partitions. Only the last readers can continue."""
         for at in partitions:
             progress = self.known(group, at)
             if progress is not None and progress.reader is not None:
