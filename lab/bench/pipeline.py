@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from kemu.tools.pipeline.shipping import fingerprint
 from kemu.tools.pipeline.source import read_rates
 
 PRESET = "cooperative-scale-in"
-MASTER = "local[2]"
+CORES = 2
+MASTER = f"local[{CORES}]"
 Say = Callable[[str], None]
 
 
@@ -35,8 +37,8 @@ def measure(say: Say, *, quick: bool) -> dict[str, Any]:
         figures |= _from_the_prompt(say, place)
         # A process has only one JVM, and campaigns and analyses start Java with different options, so each gets a
         # process.
-        with get_context("spawn").Pool(1) as other:
-            figures |= other.apply(_campaign, (place, runs))
+        with _processes(1) as other:
+            figures |= other.submit(_campaign, place, runs).result()
         say(f"campaign: {runs} runs in {figures['campaign (s)']} s")
         spark = start_spark("kemu bench", master=MASTER, memory="2g", log=place / "spark.log")
         try:
@@ -73,6 +75,17 @@ def _loop(spec: Spec, seeds: range) -> tuple[float, float]:
     return (time.perf_counter() - began_s) / len(seeds), (time.process_time() - began_cpu_s) / len(seeds)
 
 
+def _loops_at_once(spec: Spec, seeds: range, count: int) -> float:
+    """Wall seconds per run of each of several loops, which run at once in processes of their own."""
+    with _processes(count) as processes:
+        list(processes.map(_loop, [spec] * count, [seeds[:2]] * count))  # the first run imports modules
+        return sum(wall_s for wall_s, _ in processes.map(_loop, [spec] * count, [seeds] * count)) / count
+
+
+def _processes(count: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+
+
 def _campaign(place: Path, runs: int) -> dict[str, Any]:
     """Measure a campaign in a process of its own."""
     began_s = time.perf_counter()
@@ -87,24 +100,27 @@ def _campaign(place: Path, runs: int) -> dict[str, Any]:
 def _measured(context: Any, place: Path, runs: int) -> dict[str, Any]:
     spec = Spec(make_cells([PRESET], ["kafka-3.4"], []), 1, runs, "failing", fingerprint())
     some = range(1, max(10, runs // 10))
+    before_at_once = _loops_at_once(spec, some, CORES)
     before, before_cpu = _loop(spec, some)
-    campaign = begin(place / "campaign", spec, {0: before}, 2)
+    campaign = begin(place / "campaign", spec, {0: before}, CORES)
     began_s, began_cpu_s = time.perf_counter(), _spent_s(os.getpid())
     run_rest(context, campaign, lambda lines, done: None)
     took_s, cpu_s = time.perf_counter() - began_s, _spent_s(os.getpid()) - began_cpu_s
     after, after_cpu = _loop(spec, some)
-    alone, alone_cpu = (
-        (before + after) / 2,
-        (before_cpu + after_cpu) / 2,
-    )  # the machine may be shared
+    # The machine may be shared, so the loops run before and after the campaign.
+    at_once = (before_at_once + _loops_at_once(spec, some, CORES)) / 2
+    alone, alone_cpu = (before + after) / 2, (before_cpu + after_cpu) / 2
     inside = sum(line.wall_s for line in campaign.lines()) / runs
     return {
         "loop (s per run)": round(alone, 4),
         "campaign (s)": round(took_s, 1),
         "campaign against loop": round(alone * runs / took_s, 2),
+        f"{CORES} loops at once (s per run)": round(at_once, 4),
+        f"cores of {CORES} that a campaign keeps busy": round(cpu_s / took_s, 2),
+        f"cores of {CORES} that a campaign keeps busy with runs": round(at_once * runs / took_s, 2),
         "run inside a campaign (s)": round(inside, 4),
         "overhead per run (ms of a core)": round(1000 * (cpu_s / runs - alone_cpu), 1),
-        "campaign against loop on two idle cores, by processor time": round(2 * alone_cpu * runs / cpu_s, 2),
+        "campaign against loop on idle cores, by processor time": round(CORES * alone_cpu * runs / cpu_s, 2),
     }
 
 
