@@ -10,8 +10,7 @@ from functools import partial
 from math import isqrt
 from typing import TYPE_CHECKING
 
-from kemu.actors.broker.partition_log import PartitionLog
-from kemu.actors.broker.replica_log import JOURNALS
+from kemu.actors.broker.partition_log import JOURNALS, PartitionLog
 from kemu.actors.clients.admin import Admin
 from kemu.actors.clients.producer import Producer
 from kemu.actors.consumer.application import ApplicationFactory
