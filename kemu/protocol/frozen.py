@@ -36,16 +36,18 @@ else:
         return _made(cls, {}, _SHARED_BY_MUTABLE)
 
     def _made(cls, options, shared):
-        body = dict(vars(cls))
+        body = vars(cls).copy()
         kinds = body.get("__annotations__", {}).items()
         names = [name for name, kind in kinds if type(kind) is type or not _of_the_class(kind)]
         for name in (*names, "__dict__", "__weakref__"):
             body.pop(name, None)
-        inherited = {name for base in cls.__mro__[1:-1] for name in getattr(base, "__slots__", ())}
-        slots = tuple([name for name in names if name not in inherited])
+        slots = tuple(names)
+        if cls.__base__ is not object:
+            inherited = {name for base in cls.__mro__[1:-1] for name in getattr(base, "__slots__", ())}
+            slots = tuple([name for name in names if name not in inherited])
         made = type(cls)(cls.__name__, cls.__bases__, {**shared, **body, "__slots__": slots})
         for each in body.values():
-            if type(each) is not str and (type(each) is not FunctionType or each.__closure__):
+            if type(each) not in _WITHOUT_CLOSURE and (type(each) is not FunctionType or each.__closure__):
                 _move(each, cls, made)
         _WRITTEN[made] = _Written(cls, names, options, shared is _SHARED)
         return made
@@ -57,6 +59,10 @@ else:
             return attrs.evolve(instance, **changes)
         kept = {each.name: getattr(instance, each.name) for each in fields if each.name not in changes}
         return type(instance)(**kept, **changes)
+
+
+_WITHOUT_CLOSURE = {str, dict}
+"""Types of values of a class body that refer to no class."""
 
 
 class _Later:
