@@ -22,6 +22,7 @@ from kemu.protocol.config import (
     CLOSE_MEMBERSHIPS,
     GROUP_PROTOCOLS,
     MIGRATION_POLICIES,
+    SERVER_ASSIGNORS,
     BrokerConfig,
     ConsumerConfig,
     ControllerConfig,
@@ -30,7 +31,6 @@ from kemu.protocol.config import (
     StreamsConfig,
     key_of,
 )
-from kemu.protocol.consumer_group.assignors import ASSIGNORS as SERVER_ASSIGNORS
 from kemu.protocol.dynamic_configs import ALIASES
 from kemu.protocol.frozen import FrozenField, evolve, frozen_fields
 from kemu.protocol.reassign.moves import Limits, limits_by_key

@@ -10,7 +10,6 @@ from kemu.protocol.consumer_group.reconciling import (
     CurrentAssignment,
     Held,
     Partition,
-    ReconcilingState,
     TargetAssignment,
     UnknownState,
     reconciled,
@@ -23,6 +22,7 @@ from kemu.protocol.consumer_group.rules import (
     RULES_4_3,
     ConsumerGroupRules,
 )
+from kemu.protocol.consumer_group.states import ReconcilingState
 from tests.case_files import load
 
 CASES = [each for each in load("consumer848.json")["vectors"] if each["kind"] == "current-assignment"]
