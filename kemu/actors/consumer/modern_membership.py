@@ -28,7 +28,7 @@ from kemu.actors.consumer.modern_state import (
 from kemu.actors.consumer.state import Generation, MemberState
 from kemu.actors.machine import at_least_1_ms
 from kemu.protocol.config import CLOSE_DEFAULT, CLOSE_LEAVES, CLOSE_REMAINS
-from kemu.protocol.consumer_group.reconciling import Partition
+from kemu.protocol.consumer_group.states import Partition
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import (

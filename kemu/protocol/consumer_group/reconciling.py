@@ -11,10 +11,9 @@ from typing import TypeAlias
 
 from kemu.protocol.consumer_group.rules import ReconcilingRules
 from kemu.protocol.consumer_group.shares import computed_order, hash_order, table_of_copy, topic_hash
-from kemu.protocol.consumer_group.states import ReconcilingState, TopicId
+from kemu.protocol.consumer_group.states import Partition, ReconcilingState, TopicId
 from kemu.protocol.frozen import evolve, frozen
 
-Partition: TypeAlias = tuple[TopicId, int]
 Held: TypeAlias = Mapping[Partition, int]
 """Partition -> the member epoch at which the member got the partition. Kafka records this epoch since 4.3."""
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from kemu.protocol.frozen import frozen
 
 TopicId: TypeAlias = str
+Partition: TypeAlias = tuple[TopicId, int]
 
 
 class ConsumerGroupState(Enum):

@@ -9,9 +9,9 @@ Source: Kafka 4.1 ``ConsumerGroup``, ``ModernGroup``, ``GroupMetadataManager.rep
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias, TypeVar
 
-from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment
 from kemu.protocol.consumer_group.shares import NOTHING, Share, TimelineTable, replayed
-from kemu.protocol.consumer_group.states import ConsumerGroupState, ReconcilingState, Topic, TopicId
+from kemu.protocol.consumer_group.states import ConsumerGroupState, Partition, ReconcilingState, Topic, TopicId
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.group import JoinProtocol
 from kemu.protocol.names import CONSUMER, GroupId, MemberId
