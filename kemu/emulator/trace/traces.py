@@ -667,10 +667,12 @@ class _Tally:
 
 @cache
 def vocabulary() -> str:
-    """Return a digest of the names and fields of all messages, notes, facts and commands, 16 hexadecimal digits."""
-    import kemu.emulator.plan.actions  # noqa: F401 - late: declares the actions, which are values, too
+    """Return a digest of the names and fields of all messages, notes, facts and commands, 16 hexadecimal digits.
 
-    known = [(name, getattr(cls, "__slots__", ())) for name, cls in VALUES.items()]
+    A trace has no action as a value: its header has the plan, and its facts have texts.
+    """
+    written = [(name, cls) for name, cls in VALUES.items() if not cls.__module__.startswith("kemu.emulator.plan.")]
+    known = [(name, getattr(cls, "__slots__", ())) for name, cls in written]
     known += [
         (f"{spec.name} {spec.kind.name} {spec.versions}", getattr(spec.cls, "__slots__", ())) for spec in SPECS.values()
     ]
