@@ -44,7 +44,6 @@ from kemu.protocol.streams.leading import Decided, TaskLeader
 from kemu.protocol.streams.metadata import (
     NO_FOLLOW_UP,
     NOT_LEAVING,
-    Layout,
     StreamsGiven,
     StreamsSubscription,
     decode_streams_assignment,
@@ -52,9 +51,8 @@ from kemu.protocol.streams.metadata import (
 )
 from kemu.protocol.streams.modes import INCREMENTAL, STREAM
 from kemu.protocol.streams.registry import TaskAssignor
-from kemu.protocol.streams.releases import TASK_RULES, TaskRules
+from kemu.protocol.streams.releases import TASK_RULES, Layout, TaskRules, ThreadPlacement
 from kemu.protocol.streams.tasks import LATEST_OFFSET, TaskId
-from kemu.protocol.streams.threads import ThreadPlacement
 from kemu.protocol.streams.topology import Topology
 
 STREAMS_ASSIGNOR = "stream"
