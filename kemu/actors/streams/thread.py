@@ -49,9 +49,9 @@ from kemu.protocol.streams.metadata import (
     decode_streams_assignment,
     encode_streams_subscription,
 )
-from kemu.protocol.streams.modes import INCREMENTAL, STREAM
+from kemu.protocol.streams.modes import INCREMENTAL, STREAM, Layout, ThreadPlacement
 from kemu.protocol.streams.registry import TaskAssignor
-from kemu.protocol.streams.releases import TASK_RULES, Layout, TaskRules, ThreadPlacement
+from kemu.protocol.streams.releases import TASK_RULES, TaskRules
 from kemu.protocol.streams.tasks import LATEST_OFFSET, TaskId
 from kemu.protocol.streams.topology import Topology
 

@@ -25,7 +25,8 @@ from kemu.protocol.config import CLOSE_DEFAULT
 from kemu.protocol.draws import MILLION, DrawName
 from kemu.protocol.frozen import define, evolve
 from kemu.protocol.names import number_of
-from kemu.protocol.streams.releases import LEARNER, consumer_of_streams, producer_of_streams
+from kemu.protocol.streams.modes import LEARNER
+from kemu.protocol.streams.releases import consumer_of_streams, producer_of_streams
 
 _CONSUMER_PROTOCOL_SINCE = (4, 0)
 _CLOSE_OPTIONS_SINCE = (4, 1)

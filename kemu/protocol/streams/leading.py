@@ -26,8 +26,8 @@ from kemu.protocol.streams.metadata import (
     decode_streams_subscription,
     encode_streams_assignment,
 )
+from kemu.protocol.streams.modes import Layout, ThreadPlacement
 from kemu.protocol.streams.registry import TASK_ASSIGNORS, KafkasTaskAssignor, TaskAssignor, problems
-from kemu.protocol.streams.releases import Layout, ThreadPlacement
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,
     ClientId,

@@ -33,7 +33,7 @@ from attrs import field
 
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
-from kemu.protocol.streams.releases import Layout
+from kemu.protocol.streams.modes import Layout
 from kemu.protocol.streams.tasks import TaskId
 from kemu.protocol.wire.binary import Reader, Writer
 from kemu.protocol.wire.codec import UnsupportedVersion

@@ -15,7 +15,7 @@ from kemu.protocol.streams.high_availability import (
 )
 from kemu.protocol.streams.java_collections import HashOrder, task_hash, task_hash_before_3_0
 from kemu.protocol.streams.learner import StreamsMember
-from kemu.protocol.streams.releases import LEARNER
+from kemu.protocol.streams.modes import LEARNER
 from kemu.protocol.streams.sticky import SINCE_2_6, StickyTaskRules, assign_sticky
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,

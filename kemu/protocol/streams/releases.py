@@ -15,7 +15,6 @@ Streams have other defaults: ``max.poll.records`` 1000 and ``linger.ms`` 100 (``
 """
 
 from collections.abc import Mapping
-from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
 from attrs import field
@@ -23,50 +22,13 @@ from attrs import field
 from kemu.protocol.assign.base import RebalanceProtocol
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.frozen import evolve, frozen
-from kemu.protocol.streams.modes import THREAD_DIES
+from kemu.protocol.streams.modes import LAYOUTS, LEARNER, THREAD_DIES, Layout, ThreadPlacement
 
 if TYPE_CHECKING:
     from kemu.protocol.streams.registry import TaskAssignor
 
-LEARNER = "learner"
 EAGER_ONLY = (RebalanceProtocol.EAGER,)
 BOTH = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
-
-
-class Layout(IntEnum):
-    """The supported version numbers of metadata. ``streams.metadata`` has a table of their releases."""
-
-    STICKY = 4
-    LEARNER = 5
-    HIGH_AVAILABILITY = 8
-
-
-LAYOUTS: Mapping[str, Layout] = {LEARNER: Layout.LEARNER, "sticky": Layout.STICKY}
-"""Task assignor -> metadata layout of the members; all other assignors need offset sums."""
-
-
-class ThreadPlacement(StrEnum):
-    """A release's rule for distributing an instance's tasks to its threads."""
-
-    IN_TURN = "in turn"
-    """2.3: active tasks are dealt to the threads in turn regardless of their owners, and so are standbys. In Kafka the
-    threads are a hash set; here they are ordered by name, as in 2.4.
-    """
-    STICKY_OR_IN_TURN = "sticky or in turn"
-    """2.4 and 2.5: active tasks stay with their owners if no thread exceeds its share and no task comes from another
-    instance. Otherwise active tasks are dealt in turn, for this instance and all later instances. Standbys are dealt in
-    turn.
-    """
-    COPIES_APART = "copies apart"
-    """2.6 to 3.1: tasks with state remain where possible; tasks without state even out the loads, in turn. Copies are
-    dealt without regard to other tasks (KAFKA-12959).
-    """
-    TOGETHER = "together"
-    """3.2 and later: copies are part of the threads' loads, and tasks without state are dealt last, regardless of their
-    owners.
-    """
-    KEEPING = "keeping"
-    """KIP-429's learners, where the page is silent: the rule of 3.2, but tasks without state remain where possible."""
 
 
 @frozen

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId
-from kemu.protocol.streams.releases import ThreadPlacement
+from kemu.protocol.streams.modes import ThreadPlacement
 from kemu.protocol.streams.tasks import TaskId, in_order
 
 

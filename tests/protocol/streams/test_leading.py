@@ -17,8 +17,8 @@ from kemu.protocol.streams.metadata import (
     decode_streams_assignment,
     encode_streams_subscription,
 )
+from kemu.protocol.streams.modes import Layout
 from kemu.protocol.streams.registry import TASK_ASSIGNORS, TaskAssignor
-from kemu.protocol.streams.releases import Layout
 from kemu.protocol.streams.tasks import LATEST_OFFSET, TaskAssignment, TaskId, task_id
 from kemu.protocol.streams.topology import Subtopology, Topology
 from tests.case_files import load
