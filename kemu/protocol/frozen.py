@@ -225,6 +225,8 @@ def _init(cls: type, called: str, fields: tuple[FrozenField, ...]) -> FunctionTy
         co_qualname=f"{cls.__qualname__}.{called}",
     )
     known: dict[str, Any] = {"_setter": object.__setattr__.__get__, "NOTHING": attrs.NOTHING}
+    if len(fields) > MOST_STATEMENTS:
+        known["_fill"] = _fill_of(tuple(each.name for each in fields))
     defaults: tuple[dict[str, Any], dict[str, Any]] = {}, {}
     kinds: dict[str, Any] = {}
     for number, (name, kind, default, _, converter, kw_only) in enumerate(fields):
@@ -252,6 +254,20 @@ def _taken_by(converter: Any) -> Any:
     return None
 
 
+def _fill_of(names: tuple[str, ...]) -> Callable[[object, tuple[Any, ...]], None]:
+    """A function that sets the fields of a new instance."""
+
+    def fill(self: object, values: tuple[Any, ...], put: Callable[..., None] = object.__setattr__) -> None:
+        for name, value in zip(names, values, strict=True):
+            put(self, name, value)
+
+    return fill
+
+
+MOST_STATEMENTS = 14
+"""The most fields that an ``__init__`` sets one by one. For more fields, the compilation takes longer than a loop."""
+
+
 @cache
 def _template(shapes: tuple[tuple[bool, bool, bool], ...], checks: bool, is_frozen: bool) -> CodeType:
     """The code of an ``__init__``.
@@ -265,14 +281,22 @@ def _template(shapes: tuple[tuple[bool, bool, bool], ...], checks: bool, is_froz
     by_place = [name for name, (_, _, kw_only) in zip(names, shapes, strict=True) if not kw_only]
     by_name = [name for name, (_, _, kw_only) in zip(names, shapes, strict=True) if kw_only]
     arguments = ", ".join(["self", *by_place, *(["*", *by_name] if by_name else [])])
-    lines = [f"def __init__({arguments}):", *(["    put = _setter(self)"] if is_frozen else [])]
+    values: list[str] = []
     for number, (name, (makes, converts, _)) in enumerate(zip(names, shapes, strict=True)):
         value = f"make_{number}() if {name} is NOTHING else {name}" if makes else name
-        value = f"convert_{number}({value})" if converts else value
-        lines.append(f"    put('{name}', {value})" if is_frozen else f"    self.{name} = {value}")
+        values.append(f"convert_{number}({value})" if converts else value)
+    if len(shapes) > MOST_STATEMENTS:
+        lines = [f"    _fill(self, ({', '.join(values)}))"]
+    elif is_frozen:
+        lines = [
+            "    put = _setter(self)",
+            *[f"    put('{name}', {value})" for name, value in zip(names, values, strict=True)],
+        ]
+    else:
+        lines = [f"    self.{name} = {value}" for name, value in zip(names, values, strict=True)]
     lines += ["    self.__attrs_post_init__()"] if checks else ["    pass"]
     defined: dict[str, FunctionType] = {}
-    exec("\n".join(lines), defined)
+    exec("\n".join([f"def __init__({arguments}):", *lines]), defined)
     return defined["__init__"].__code__
 
 
