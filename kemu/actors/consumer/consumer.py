@@ -42,7 +42,7 @@ from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
-from kemu.protocol.names import ActorName, TopicPartition, is_coordinator
+from kemu.protocol.names import ActorName, MemberId, TopicPartition, is_coordinator
 from kemu.protocol.notes.groups import MemberFailed
 from kemu.protocol.notes.ranges import ParallelRebalance
 from kemu.protocol.rebalancing.client_rules import ClientRules
@@ -51,6 +51,7 @@ from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 if TYPE_CHECKING:
     from kemu.actors.consumer.catch_up import CatchUp
     from kemu.actors.consumer.modern_discovery import ModernDiscovery
+    from kemu.actors.consumer.passes import Passes
 
 
 class Consumer(HostingMachine):
@@ -140,13 +141,7 @@ class Consumer(HostingMachine):
         self.commits: Commits = Commits(self, self.positions)
         passes = None
         if config.uses_consumer_protocol:
-            from kemu.actors.consumer.modern_membership import ModernMembership  # late: many runs need it not
-            from kemu.actors.consumer.passes import Passes
-            from kemu.actors.consumer.reconciler import Reconciler
-
-            modern = self.membership = ModernMembership(self, draws.identity(f"{name}.{life}"), rules.client)
-            steps = modern.reconciler = Reconciler(self, modern, self.positions, self.commits, rules.client)
-            self.rebalancing, passes = steps, Passes(self, modern, steps, self.positions, self.commits)
+            passes = self._begin_modern(draws.identity(f"{name}.{life}"), rules.client)
         else:
             classic = self.membership = Membership(self)
             self.rebalancing = classic.around_join = Rebalancing(
@@ -175,6 +170,17 @@ class Consumer(HostingMachine):
 
             return ModernDiscovery(self, self.client, lookups, self, self.config, chance)
         return Discovery(self, self.client, lookups, self.metadata, self, self.config, chance)
+
+    def _begin_modern(self, member_id: MemberId, rules: ClientRules) -> "Passes":
+        """Make the parts of a member of the consumer protocol."""
+        from kemu.actors.consumer.modern_membership import ModernMembership  # late: many runs need it not
+        from kemu.actors.consumer.passes import Passes
+        from kemu.actors.consumer.reconciler import Reconciler
+
+        modern = self.membership = ModernMembership(self, member_id, rules)
+        steps = modern.reconciler = Reconciler(self, modern, self.positions, self.commits, rules)
+        self.rebalancing = steps
+        return Passes(self, modern, steps, self.positions, self.commits)
 
     def _second_consumer(self) -> "CatchUp":
         from kemu.actors.consumer.catch_up import CatchUp  # late: few runs need it

@@ -667,12 +667,9 @@ class _Tally:
 
 @cache
 def vocabulary() -> str:
-    """Return a digest of the names and fields of all messages, notes, facts and commands, 16 hexadecimal digits.
-
-    A trace has no action as a value: its header has the plan, and its facts have texts.
-    """
-    written = [(name, cls) for name, cls in VALUES.items() if not cls.__module__.startswith("kemu.emulator.plan.")]
-    known = [(name, getattr(cls, "__slots__", ())) for name, cls in written]
+    """Return a digest of the names and fields of all messages, notes, facts and commands, 16 hexadecimal digits."""
+    values = [each for each in VALUES.items() if "emulator.plan" not in each[1].__module__]  # traces have no actions
+    known = [(name, getattr(cls, "__slots__", ())) for name, cls in values]
     known += [
         (f"{spec.name} {spec.kind.name} {spec.versions}", getattr(spec.cls, "__slots__", ())) for spec in SPECS.values()
     ]
