@@ -28,8 +28,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.notes.groups import MemberBecame, Rejoin
 from kemu.protocol.notes.streams import InstanceStarted, TasksDecided, TasksGiven
 from kemu.protocol.streams.balance import is_even
-from kemu.protocol.streams.learner import BALANCE
-from kemu.protocol.streams.registry import LEARNER
+from kemu.protocol.streams.modes import BALANCE, LEARNER
 from tests.soaking import OneSeed, made, report, said, seeds_of, sweep
 
 CHANGELOG = "app-store-changelog"

@@ -64,11 +64,18 @@ class DrawSet:
         return self.name == CALM_SET
 
 
-@lru_cache(maxsize=16)
-def _distributions(draws: DrawSet) -> Mapping[DrawName, Distribution]:
-    """The distributions of all draws without an exact value."""
-    every = {name: draws.of(name) for name in DrawName if name is not DrawName.IDENTITY}
-    return {name: how for name, how in every.items() if how is not None}
+class _Distributions(dict[DrawName, Distribution | None]):
+    """Draw -> its distribution, read at its first use; None for an exact value."""
+
+    def __init__(self, draws: DrawSet) -> None:
+        self._draws = draws
+
+    def __missing__(self, name: DrawName) -> Distribution | None:
+        how = self[name] = self._draws.of(name)
+        return how
+
+
+_distributions = lru_cache(maxsize=16)(_Distributions)
 
 
 class Drawn:
@@ -110,7 +117,7 @@ class Drawn:
 
         ``at_us``: the present time, for the draws of ``TOGETHER``, ``LOADED`` and ``OF_PROCESS``.
         """
-        how = self._distributions.get(name)
+        how = self._distributions[name]
         if how is None or name in self._without:
             return calm_us
         stream = self._streams.get(name)
@@ -145,7 +152,7 @@ class Drawn:
         """The machine's load at this time, in millionths."""
         moment = at_us // LOAD_US
         if moment != self._load[0]:
-            how = self._distributions.get(DrawName.MACHINE_MOMENT)
+            how = self._distributions[DrawName.MACHINE_MOMENT]
             machine = self._process or host_of(self._owner)
             purpose = f"draw/{DrawName.MACHINE_MOMENT.value}/{machine}/{moment}"
             self._load = moment, MILLION if how is None else how.of(self._choices.stream(purpose).word())

@@ -13,6 +13,8 @@ from typing import NamedTuple, TypeAlias
 
 from kemu.protocol.frozen import evolve, frozen
 
+PART = "catch-up"
+"""The second consumer's name within the member: ``c1/catch-up`` to its peers."""
 PAGE = "page"
 CALLS = ("log", PAGE)
 """The values of ``emulated.parallel.rebalance.calls``: two readings of poll(), beginningOffsets() and endOffsets()."""

@@ -17,6 +17,8 @@ EXACTLY_ONCE = "exactly_once"
 """
 GROUP_PROTOCOLS = ("classic", "consumer")
 """The values of ``group.protocol``."""
+SERVER_ASSIGNORS = ("uniform", "range")
+"""The assignors of a coordinator for groups of the consumer protocol. Source: ``group.consumer.assignors``."""
 CLOSE_MEMBERSHIPS = CLOSE_DEFAULT, CLOSE_LEAVES, CLOSE_REMAINS = ("default", "leave", "remain")
 """The membership operations of ``close(CloseOptions)`` (KIP-1092): DEFAULT, LEAVE_GROUP and REMAIN_IN_GROUP."""
 MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
@@ -125,7 +127,7 @@ class BrokerConfig:
     group_consumer_regex_refresh_interval_ms: int = key(
         600_000, "KIP-848, internal, Kafka 4.1: age at which matches of SubscriptionPattern are stale; at least 10000"
     )
-    group_consumer_assignors: tuple[str, ...] = key(("uniform", "range"), "KIP-848, Kafka 4.0; the first: the default")
+    group_consumer_assignors: tuple[str, ...] = key(SERVER_ASSIGNORS, "KIP-848, Kafka 4.0; the first: the default")
     group_consumer_migration_policy: str = key(
         MIGRATION_POLICIES[0],
         "KIP-848, Kafka 4.0; conversions of groups with members: bidirectional, upgrade, downgrade or disabled",

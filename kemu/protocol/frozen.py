@@ -36,16 +36,18 @@ else:
         return _made(cls, {}, _SHARED_BY_MUTABLE)
 
     def _made(cls, options, shared):
-        body = dict(vars(cls))
+        body = vars(cls).copy()
         kinds = body.get("__annotations__", {}).items()
         names = [name for name, kind in kinds if type(kind) is type or not _of_the_class(kind)]
         for name in (*names, "__dict__", "__weakref__"):
             body.pop(name, None)
-        inherited = {name for base in cls.__mro__[1:-1] for name in getattr(base, "__slots__", ())}
-        slots = tuple([name for name in names if name not in inherited])
+        slots = tuple(names)
+        if cls.__base__ is not object:
+            inherited = {name for base in cls.__mro__[1:-1] for name in getattr(base, "__slots__", ())}
+            slots = tuple([name for name in names if name not in inherited])
         made = type(cls)(cls.__name__, cls.__bases__, {**shared, **body, "__slots__": slots})
         for each in body.values():
-            if type(each) is not str and (type(each) is not FunctionType or each.__closure__):
+            if type(each) not in _WITHOUT_CLOSURE and (type(each) is not FunctionType or each.__closure__):
                 _move(each, cls, made)
         _WRITTEN[made] = _Written(cls, names, options, shared is _SHARED)
         return made
@@ -57,6 +59,10 @@ else:
             return attrs.evolve(instance, **changes)
         kept = {each.name: getattr(instance, each.name) for each in fields if each.name not in changes}
         return type(instance)(**kept, **changes)
+
+
+_WITHOUT_CLOSURE = {str, dict}
+"""Types of values of a class body that refer to no class."""
 
 
 class _Later:
@@ -219,6 +225,8 @@ def _init(cls: type, called: str, fields: tuple[FrozenField, ...]) -> FunctionTy
         co_qualname=f"{cls.__qualname__}.{called}",
     )
     known: dict[str, Any] = {"_setter": object.__setattr__.__get__, "NOTHING": attrs.NOTHING}
+    if len(fields) > MOST_STATEMENTS:
+        known["_fill"] = _fill_of(tuple(each.name for each in fields))
     defaults: tuple[dict[str, Any], dict[str, Any]] = {}, {}
     kinds: dict[str, Any] = {}
     for number, (name, kind, default, _, converter, kw_only) in enumerate(fields):
@@ -246,6 +254,20 @@ def _taken_by(converter: Any) -> Any:
     return None
 
 
+def _fill_of(names: tuple[str, ...]) -> Callable[[object, tuple[Any, ...]], None]:
+    """A function that sets the fields of a new instance."""
+
+    def fill(self: object, values: tuple[Any, ...], put: Callable[..., None] = object.__setattr__) -> None:
+        for name, value in zip(names, values, strict=True):
+            put(self, name, value)
+
+    return fill
+
+
+MOST_STATEMENTS = 14
+"""The most fields that an ``__init__`` sets one by one. For more fields, the compilation takes longer than a loop."""
+
+
 @cache
 def _template(shapes: tuple[tuple[bool, bool, bool], ...], checks: bool, is_frozen: bool) -> CodeType:
     """The code of an ``__init__``.
@@ -259,14 +281,22 @@ def _template(shapes: tuple[tuple[bool, bool, bool], ...], checks: bool, is_froz
     by_place = [name for name, (_, _, kw_only) in zip(names, shapes, strict=True) if not kw_only]
     by_name = [name for name, (_, _, kw_only) in zip(names, shapes, strict=True) if kw_only]
     arguments = ", ".join(["self", *by_place, *(["*", *by_name] if by_name else [])])
-    lines = [f"def __init__({arguments}):", *(["    put = _setter(self)"] if is_frozen else [])]
+    values: list[str] = []
     for number, (name, (makes, converts, _)) in enumerate(zip(names, shapes, strict=True)):
         value = f"make_{number}() if {name} is NOTHING else {name}" if makes else name
-        value = f"convert_{number}({value})" if converts else value
-        lines.append(f"    put('{name}', {value})" if is_frozen else f"    self.{name} = {value}")
+        values.append(f"convert_{number}({value})" if converts else value)
+    if len(shapes) > MOST_STATEMENTS:
+        lines = [f"    _fill(self, ({', '.join(values)}))"]
+    elif is_frozen:
+        lines = [
+            "    put = _setter(self)",
+            *[f"    put('{name}', {value})" for name, value in zip(names, values, strict=True)],
+        ]
+    else:
+        lines = [f"    self.{name} = {value}" for name, value in zip(names, values, strict=True)]
     lines += ["    self.__attrs_post_init__()"] if checks else ["    pass"]
     defined: dict[str, FunctionType] = {}
-    exec("\n".join(lines), defined)
+    exec("\n".join([f"def __init__({arguments}):", *lines]), defined)
     return defined["__init__"].__code__
 
 

@@ -6,9 +6,12 @@ Each member matches the pattern of ``subscribe(Pattern)`` against its metadata. 
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kemu.protocol.names import OFFSETS_TOPIC
-from kemu.protocol.re2j import Re2jExpression
+
+if TYPE_CHECKING:
+    from kemu.protocol.re2j import Re2jExpression
 
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
 """Topics that a broker marks as internal. Source: ``Topic.INTERNAL_TOPICS``."""
@@ -21,6 +24,12 @@ def wrong_pattern(text: str, *, of_broker: bool = False) -> str:
     except ValueError as error:
         return str(error)
     return ""
+
+
+def _re2j(text: str) -> "Re2jExpression":
+    from kemu.protocol.re2j import Re2jExpression  # late: few groups subscribe by patterns
+
+    return Re2jExpression(text)
 
 
 class TopicPattern:
@@ -44,7 +53,7 @@ class TopicPattern:
         self.text = text
         self._internal = internal
         try:
-            self._compiled = Re2jExpression(text) if of_broker else re.compile(text)
+            self._compiled = _re2j(text) if of_broker else re.compile(text)
         except (re.error, ValueError, RecursionError) as error:
             raise ValueError(f"{text!r} is not a regular expression: {error}") from error
 

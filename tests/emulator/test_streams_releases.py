@@ -14,7 +14,7 @@ from kemu.protocol.assign.base import RebalanceProtocol
 from kemu.protocol.config import StreamsConfig
 from kemu.protocol.notes.streams import TaskBecame, TasksDecided
 from kemu.protocol.profiles import PROFILES
-from kemu.protocol.streams.metadata import Layout
+from kemu.protocol.streams.modes import Layout
 
 CHANGELOG = "app-store-changelog"
 RELEASES = ("kafka-2.3", "kafka-2.4", "kafka-2.6", "kafka-3.0", "kafka-3.4", "kafka-4.0")

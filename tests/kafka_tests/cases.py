@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from kemu.protocol.consumer_group.reconciling import Partition
 from kemu.protocol.consumer_group.shares import Share
+from kemu.protocol.consumer_group.states import Partition
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "kafka_tests"
 Case: TypeAlias = Mapping[str, Any]

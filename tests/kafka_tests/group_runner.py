@@ -17,7 +17,6 @@ from kemu.actors.coordinator.consumer_group.state import (
     RegexRecord,
     TargetEpochRecord,
     TargetRecord,
-    Topic,
     TopicsRecord,
 )
 from kemu.actors.coordinator.consumer_group.stored import encoded
@@ -27,7 +26,8 @@ from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import Record, Told
 from kemu.protocol.commands import KnowTopics, Start
 from kemu.protocol.consumer_group.assignors import ASSIGNORS
-from kemu.protocol.consumer_group.shares import TargetMember, Targets, TopicId
+from kemu.protocol.consumer_group.shares import TargetMember, Targets
+from kemu.protocol.consumer_group.states import Topic, TopicId
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import (
     JOINS,

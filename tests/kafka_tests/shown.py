@@ -13,13 +13,13 @@ from kemu.actors.coordinator.consumer_group.state import (
     RegexRecord,
     TargetEpochRecord,
     TargetRecord,
-    Topic,
     TopicsRecord,
     share_of,
 )
 from kemu.actors.coordinator.consumer_group.stored import decoded
 from kemu.actors.machine import Record
-from kemu.protocol.consumer_group.reconciling import CurrentAssignment, ReconcilingState
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment
+from kemu.protocol.consumer_group.states import ReconcilingState, Topic
 from kemu.protocol.messages.member import decode_assignment
 from kemu.protocol.messages.records import GroupMetadata, OffsetRecord, StoredOffset, decode_record
 from kemu.protocol.messages.records import GroupRecord as ClassicRecord

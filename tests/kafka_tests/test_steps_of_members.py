@@ -3,14 +3,8 @@
 import pytest
 
 from kemu.actors.coordinator.rules import rules_of_kind
-from kemu.protocol.consumer_group.reconciling import (
-    CurrentAssignment,
-    Held,
-    ReconcilingState,
-    TargetAssignment,
-    UnknownState,
-    reconciled,
-)
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Held, TargetAssignment, UnknownState, reconciled
+from kemu.protocol.consumer_group.states import ReconcilingState
 from kemu.protocol.errors import ErrorCode
 from tests.kafka_tests.cases import KINDS, Case, cases, held, topic_id
 

@@ -25,7 +25,7 @@ MUTATIONS = [
         ("consumer-protocol-pattern-growing-topics:1",),
     ),
     Mutation(  # created topics are no reason to resolve patterns
-        "kemu/actors/coordinator/consumer_requests.py",
+        "kemu/actors/coordinator/groups.py",
         "                group.has_new_topics = group.has_new_topics or has_new\n",
         "                pass\n",
         "liveness/not-at-rest",

@@ -24,11 +24,28 @@ VERSION = {
 """The modules of kemu that ``kemu --version`` may import."""
 
 NOT_OF_A_RUN = (
+    "kemu.actors.broker.replica",
+    *(
+        f"kemu.actors.consumer.{module}"
+        for module in ("catch_up", "child", "modern_d", "modern_m", "passes", "reconciler")
+    ),
+    "kemu.actors.controller.context",
+    "kemu.actors.coordinator.consumer_group.",
+    "kemu.actors.coordinator.migration",
+    "kemu.actors.coordinator.modern_group",
     "kemu.api",
+    "kemu.emulator.allowances",
     "kemu.emulator.exploring",
+    "kemu.emulator.injection.scope",
     *(f"kemu.emulator.past_bugs.{room}" for room in ("bug", "controller", "groups", "replication", "streams")),
+    "kemu.emulator.plan.actions",
     "kemu.emulator.replay",
     "kemu.emulator.scenario.script",
+    "kemu.emulator.text.toml_lines",
+    "kemu.protocol.assign.search.flow",
+    *(f"kemu.protocol.consumer_group.{module}" for module in ("assignors", "balancing", "reconciling", "shares")),
+    "kemu.protocol.re2j",
+    *(f"kemu.protocol.streams.{module}" for module in ("learner", "metadata", "registry", "threads")),
     "kemu.strategies",
     "kemu.tools.determinism",
     "kemu.tools.intervals",
@@ -39,7 +56,8 @@ NOT_OF_A_RUN = (
     "kemu.tools.testkit",
     "kemu.tools.words",
 )
-"""Rooms and modules of kemu that one run with its report does not import."""
+"""Beginnings of the names of modules that one run with its report does not import: classic groups, no replicas, no
+plan."""
 
 OF_OTHERS = {
     "kemu --version": {"click"},

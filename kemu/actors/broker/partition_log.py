@@ -26,6 +26,8 @@ _LAYOUT = struct.Struct(">qiqiqhii")
 _OFFSET = struct.Struct(">q")
 START_KEY = b"s"
 """The key of a disk record with the log's new start; the value is the offset."""
+JOURNALS = "replica/"
+"""The prefix of the disk's names of replicas' journals."""
 _LAST_SEQUENCE = (1 << 31) - 1
 _record_batch = maker(RecordBatch)
 

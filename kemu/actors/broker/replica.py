@@ -12,9 +12,9 @@ from kemu.actors.broker.delayed_fetches import Waiters, invalidate
 from kemu.actors.broker.isr import NEVER_US, Follower, InSync, fallen_behind, may_join, watermark_for
 from kemu.actors.broker.leader_epochs import UNDEFINED_EPOCH, EpochEndOffset, leader_epoch_error
 from kemu.actors.broker.log_cleaner import Segments
-from kemu.actors.broker.partition_log import log_name
+from kemu.actors.broker.partition_log import JOURNALS, log_name
 from kemu.actors.broker.produce_calls import ProduceCall, produced
-from kemu.actors.broker.replica_log import JOURNALS, ReplicaLog
+from kemu.actors.broker.replica_log import ReplicaLog
 from kemu.actors.broker.rules import ReplicaRules
 from kemu.actors.machine import Record
 from kemu.protocol.errors import ErrorCode

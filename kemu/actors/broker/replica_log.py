@@ -25,7 +25,15 @@ from collections.abc import Iterable, Iterator
 
 from kemu.actors.broker.leader_epochs import LeaderEpochs
 from kemu.actors.broker.log_cleaner import cleaned, newest
-from kemu.actors.broker.partition_log import START_KEY, LoggedBatch, PartitionLog, from_record, start_of, to_record
+from kemu.actors.broker.partition_log import (
+    JOURNALS,
+    START_KEY,
+    LoggedBatch,
+    PartitionLog,
+    from_record,
+    start_of,
+    to_record,
+)
 from kemu.actors.machine import Record
 from kemu.protocol.messages.control import NO_TOPIC_ID
 from kemu.protocol.messages.data import ReplicaBatch
@@ -38,8 +46,6 @@ _EPOCH = struct.Struct(">iq")
 _CLEANED = struct.Struct(">qq")
 _BATCH_KEY, _TRUNCATION_KEY, _EPOCH_KEY, _DELETED_KEY, _RECORD_KEY, _EMPTIED_KEY = b"b", b"t", b"e", b"d", b"r", b"w"
 _TOPIC_ID_KEY, _CLEANED_KEY = b"i", b"c"
-JOURNALS = "replica/"
-"""The prefix of the disk's names of these journals."""
 
 _new = tuple.__new__
 _replica_batch = maker(ReplicaBatch)

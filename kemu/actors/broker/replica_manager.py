@@ -17,11 +17,10 @@ from typing import NamedTuple
 from kemu.actors.broker.delayed_fetches import invalidate
 from kemu.actors.broker.log_cleaner import TOMBSTONES_MS
 from kemu.actors.broker.log_dirs import PLACES, LogDirs
-from kemu.actors.broker.partition_log import start_entry
+from kemu.actors.broker.partition_log import JOURNALS, start_entry
 from kemu.actors.broker.quotas import ReplicationQuota
 from kemu.actors.broker.replica import Replica, Role
 from kemu.actors.broker.replica_log import (
-    JOURNALS,
     ReplicaLog,
     batch_entry,
     cleaned_entry,

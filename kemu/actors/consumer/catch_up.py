@@ -56,6 +56,7 @@ from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.actors.machine import Machine
 from kemu.protocol.catch_up import (
     PAGE,
+    PART,
     CommitLogs,
     CommitPrimary,
     CommitSecondary,
@@ -72,9 +73,6 @@ from kemu.protocol.messages.ranges import RANGES_VERSION, FetchedLogs, RangeComm
 from kemu.protocol.names import ActorName, TopicPartition, part_on
 from kemu.protocol.notes.groups import COMMITTED, JUMPED, CommitAnswered
 from kemu.protocol.notes.ranges import ChildConsumerDied, ChildConsumerStarted
-
-PART = "catch-up"
-"""The second consumer's name within the member: ``c1/catch-up`` to its peers."""
 
 
 class HostOfChild(ConsumerMachine, Protocol):

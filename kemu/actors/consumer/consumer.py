@@ -16,25 +16,21 @@ Source: Kafka 3.9 ``ClassicKafkaConsumer`` and its coordinator.
 """
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from kemu.actors.client import DISCONNECTED, Client, backoff_ms
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import CoordinatorLookups, Discovery
 from kemu.actors.clients.metadata import MetadataRefresh
 from kemu.actors.consumer.application import Application, PollLoop
-from kemu.actors.consumer.catch_up import CatchUp
 from kemu.actors.consumer.closing import CloseCall
 from kemu.actors.consumer.commits import Commits
 from kemu.actors.consumer.listener import Listener, TimedListener
 from kemu.actors.consumer.machine import Callback, ConsumerTimer, PolledMembership, PolledRebalancing
 from kemu.actors.consumer.membership import Membership
-from kemu.actors.consumer.modern_discovery import ModernDiscovery
-from kemu.actors.consumer.modern_membership import ModernMembership
-from kemu.actors.consumer.passes import Passes
 from kemu.actors.consumer.polling import CLOSING, ENDED, POLLING, UNSUBSCRIBING, PollingThread
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.rebalancing import Rebalancing, assignors_of
-from kemu.actors.consumer.reconciler import Reconciler
 from kemu.actors.consumer.state import Generation, MemberState
 from kemu.actors.consumer.subscription import TopicSubscription
 from kemu.actors.hosting import HostingMachine
@@ -46,11 +42,16 @@ from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
-from kemu.protocol.names import ActorName, TopicPartition, is_coordinator
+from kemu.protocol.names import ActorName, MemberId, TopicPartition, is_coordinator
 from kemu.protocol.notes.groups import MemberFailed
 from kemu.protocol.notes.ranges import ParallelRebalance
 from kemu.protocol.rebalancing.client_rules import ClientRules
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
+
+if TYPE_CHECKING:
+    from kemu.actors.consumer.catch_up import CatchUp
+    from kemu.actors.consumer.modern_discovery import ModernDiscovery
+    from kemu.actors.consumer.passes import Passes
 
 
 class Consumer(HostingMachine):
@@ -135,14 +136,12 @@ class Consumer(HostingMachine):
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
         self.discovery = self._discovery(lookups, chance)
         self.positions = Positions(self)
-        self.catch_up = CatchUp(self, self.positions) if config.enable_parallel_rebalance else None
+        self.catch_up = self._second_consumer() if config.enable_parallel_rebalance else None
         """KIP-333's mode; None if the mode is off."""
         self.commits: Commits = Commits(self, self.positions)
         passes = None
         if config.uses_consumer_protocol:
-            modern = self.membership = ModernMembership(self, draws.identity(f"{name}.{life}"), rules.client)
-            steps = modern.reconciler = Reconciler(self, modern, self.positions, self.commits, rules.client)
-            self.rebalancing, passes = steps, Passes(self, modern, steps, self.positions, self.commits)
+            passes = self._begin_modern(draws.identity(f"{name}.{life}"), rules.client)
         else:
             classic = self.membership = Membership(self)
             self.rebalancing = classic.around_join = Rebalancing(
@@ -165,10 +164,28 @@ class Consumer(HostingMachine):
 
     # --- events ------------------------------------------------------------------------------------------------
 
-    def _discovery(self, lookups: CoordinatorLookups, chance: Chance) -> Discovery | ModernDiscovery:
+    def _discovery(self, lookups: CoordinatorLookups, chance: Chance) -> "Discovery | ModernDiscovery":
         if self.config.uses_consumer_protocol:
+            from kemu.actors.consumer.modern_discovery import ModernDiscovery  # late: many runs need it not
+
             return ModernDiscovery(self, self.client, lookups, self, self.config, chance)
         return Discovery(self, self.client, lookups, self.metadata, self, self.config, chance)
+
+    def _begin_modern(self, member_id: MemberId, rules: ClientRules) -> "Passes":
+        """Make the parts of a member of the consumer protocol."""
+        from kemu.actors.consumer.modern_membership import ModernMembership  # late: many runs need it not
+        from kemu.actors.consumer.passes import Passes
+        from kemu.actors.consumer.reconciler import Reconciler
+
+        modern = self.membership = ModernMembership(self, member_id, rules)
+        steps = modern.reconciler = Reconciler(self, modern, self.positions, self.commits, rules)
+        self.rebalancing = steps
+        return Passes(self, modern, steps, self.positions, self.commits)
+
+    def _second_consumer(self) -> "CatchUp":
+        from kemu.actors.consumer.catch_up import CatchUp  # late: few runs need it
+
+        return CatchUp(self, self.positions)
 
     def handle(self, event: Event) -> None:
         """React to an answer, timer, broken connection or command; then run the polling thread, if it is free."""

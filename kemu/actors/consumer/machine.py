@@ -5,12 +5,11 @@ A part uses these protocols and the parts that it owns or receives, never ``acto
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kemu.actors.client import DEADLINE, Client
 from kemu.actors.clients.discovery import FIND, Discovery
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
-from kemu.actors.consumer.modern_discovery import ModernDiscovery
 from kemu.actors.consumer.partition import Partition
 from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.actors.consumer.subscription import TopicSubscription
@@ -22,6 +21,9 @@ from kemu.protocol.messages.ranges import FetchedLogs
 from kemu.protocol.messages.versions import SpokenVersions
 from kemu.protocol.names import ActorName, MemberId, TopicPartition
 from kemu.protocol.rebalancing.client_rules import ClientRules
+
+if TYPE_CHECKING:
+    from kemu.actors.consumer.modern_discovery import ModernDiscovery
 
 Callback: TypeAlias = Callable[[tuple[TopicPartition, ...], bool], None]
 """The continuation of a callback of the listener: (its partitions, whether the callback raised an error)."""
@@ -354,7 +356,7 @@ class ConsumerMachine(FetchingMachine, Protocol):
         ...
 
     @property
-    def discovery(self) -> Discovery | ModernDiscovery:
+    def discovery(self) -> "Discovery | ModernDiscovery":
         """The lookup of the coordinator."""
         ...
 

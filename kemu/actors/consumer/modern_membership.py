@@ -28,10 +28,11 @@ from kemu.actors.consumer.modern_state import (
 from kemu.actors.consumer.state import Generation, MemberState
 from kemu.actors.machine import at_least_1_ms
 from kemu.protocol.config import CLOSE_DEFAULT, CLOSE_LEAVES, CLOSE_REMAINS
-from kemu.protocol.consumer_group.reconciling import Partition
+from kemu.protocol.consumer_group.states import Partition
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import (
+    HEARTBEAT_VERSION,
     JOINS,
     LEAVES,
     LEAVES_FOR_A_WHILE,
@@ -43,7 +44,6 @@ from kemu.protocol.names import NO_GENERATION, MemberId
 from kemu.protocol.notes.groups import MemberBecame
 from kemu.protocol.rebalancing.client_rules import ClientRules
 
-HEARTBEAT_VERSION = 1
 _FINDS_COORDINATOR = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 _FENCES = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 _S = ModernState

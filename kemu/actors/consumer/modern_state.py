@@ -6,7 +6,7 @@ Source: Kafka 4.0 ``MemberState``, ``AbstractMembershipManager.LocalAssignment``
 from enum import Enum
 from typing import NamedTuple
 
-from kemu.protocol.consumer_group.reconciling import Partition
+from kemu.protocol.consumer_group.states import Partition
 from kemu.protocol.names import TopicPartition
 
 TURNS = 3

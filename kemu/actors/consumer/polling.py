@@ -9,10 +9,9 @@ Source: Kafka 3.9 ``ClassicKafkaConsumer``.
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kemu.actors.consumer.application import Answers, Application, IllegalState
-from kemu.actors.consumer.catch_up import CatchUp
 from kemu.actors.consumer.closing import CloseCall
 from kemu.actors.consumer.commits import Commits, CommitSplit, to_commit
 from kemu.actors.consumer.listener import Busy, Listener, Outcome, Raised
@@ -24,7 +23,6 @@ from kemu.actors.consumer.machine import (
     PolledRebalancing,
 )
 from kemu.actors.consumer.partition import Partition, Returned, ReturnedOfRange
-from kemu.actors.consumer.passes import Passes
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.questions import Questions
 from kemu.actors.consumer.reasons import UNSUBSCRIBED
@@ -52,6 +50,10 @@ from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, TopicPartition
 from kemu.protocol.notes.groups import CallbackReturned, ListenerFailed, Processed
 from kemu.protocol.notes.ranges import RangeProcessed
 from kemu.protocol.wire.compile import maker
+
+if TYPE_CHECKING:
+    from kemu.actors.consumer.catch_up import CatchUp
+    from kemu.actors.consumer.passes import Passes
 
 
 class Doing(Enum):
@@ -124,11 +126,11 @@ class PollingThread:
         positions: Positions,
         commits: Commits,
         rebalancing: PolledRebalancing,
-        catch_up: CatchUp | None,
+        catch_up: "CatchUp | None",
         closing: CloseCall,
         application: Application,
         listener: Listener,
-        passes: Passes | None = None,
+        passes: "Passes | None" = None,
     ) -> None:
         self.doing = _DECIDING
         self.commands: list[Any] = []

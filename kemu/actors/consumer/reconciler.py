@@ -19,7 +19,7 @@ from kemu.actors.consumer.modern_membership import ModernMembership
 from kemu.actors.consumer.modern_state import TURNS, LocalAssignment, ModernState, Resolved
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.state import Result
-from kemu.protocol.consumer_group.shares import TopicId
+from kemu.protocol.consumer_group.states import TopicId
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import JOINS

@@ -21,10 +21,10 @@ OAR has no node of its own: a new controller finds OAR within the list of step 1
 
 from collections.abc import Mapping
 
-from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.dispatch import Dispatch, Job, Moment
 from kemu.actors.controller.elections import Strategy
 from kemu.actors.controller.machine import ControllerMachine
+from kemu.actors.controller.phases import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.reassignment_work import ReassignmentWork
 from kemu.actors.controller.transactions import StoreRefused, Work
 from kemu.protocol.errors import ErrorCode

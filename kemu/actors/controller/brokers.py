@@ -5,10 +5,11 @@ while another task runs. A broker that registered under a new epoch was down for
 treats such a broker as failed, and then as started. Source: Kafka 2.8 ``KafkaController``.
 """
 
-from kemu.actors.controller.context import LiveBroker, PartitionPhase, PartitionReplica, ReplicaPhase
+from kemu.actors.controller.context import LiveBroker, PartitionReplica
 from kemu.actors.controller.dispatch import Dispatch, Job, Moment
 from kemu.actors.controller.elections import Strategy
 from kemu.actors.controller.machine import ControllerMachine
+from kemu.actors.controller.phases import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.transactions import Work, ask, ask_one, children, get
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (

@@ -9,43 +9,14 @@ Source: Kafka 2.8 ``ControllerContext``.
 """
 
 from collections.abc import Iterable, Iterator
-from enum import Enum
 from typing import NamedTuple
 
+from kemu.actors.controller.phases import PartitionPhase, ReplicaPhase
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import PartitionState, ReplicaAssignment
 
 PartitionReplica = tuple[str, int, int]
 """(topic, partition, broker)."""
-
-
-class PartitionPhase(Enum):
-    """The state of a partition."""
-
-    NON_EXISTENT = "NonExistentPartition"
-    """The partition was never created, or is deleted."""
-    NEW = "NewPartition"
-    """The partition has an assignment, but no leader and ISR yet."""
-    ONLINE = "OnlinePartition"
-    """The partition has a leader."""
-    OFFLINE = "OfflinePartition"
-    """The partition's leader has failed."""
-
-
-class ReplicaPhase(Enum):
-    """The state of a replica."""
-
-    NON_EXISTENT = "NonExistentReplica"
-    NEW = "NewReplica"
-    """The replica is assigned; it can only become a follower."""
-    ONLINE = "OnlineReplica"
-    """The replica is started; it may lead or follow."""
-    OFFLINE = "OfflineReplica"
-    """The replica's broker is down, or the replica was stopped."""
-    DELETION_STARTED = "ReplicaDeletionStarted"
-    DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
-    DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
-    """The deletion of the replica failed or cannot begin; a later event causes another attempt."""
 
 
 class LiveBroker(NamedTuple):

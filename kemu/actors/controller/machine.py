@@ -9,15 +9,10 @@ from typing import Protocol
 
 from kemu.actors.controller.batch import ControlBatch
 from kemu.actors.controller.channels import ControllerChannels
-from kemu.actors.controller.context import (
-    ControllerContext,
-    LiveBroker,
-    PartitionPhase,
-    PartitionReplica,
-    ReplicaPhase,
-)
+from kemu.actors.controller.context import ControllerContext, LiveBroker, PartitionReplica
 from kemu.actors.controller.dispatch import Dispatch, Job
 from kemu.actors.controller.elections import Strategy
+from kemu.actors.controller.phases import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.rules import ControllerRules
 from kemu.actors.controller.transactions import ControllerStore, Work
 from kemu.actors.machine import Caller, Draws, Received, Timers

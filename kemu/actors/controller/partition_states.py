@@ -18,9 +18,10 @@ is left unchanged. Source: Kafka 2.8 ``ZkPartitionStateMachine``.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from kemu.actors.controller.context import Leadership, PartitionPhase
+from kemu.actors.controller.context import Leadership
 from kemu.actors.controller.elections import ELECTIONS, Candidates, Outcome, Strategy
 from kemu.actors.controller.machine import ControllerMachine
+from kemu.actors.controller.phases import PartitionPhase
 from kemu.actors.controller.transactions import Work, ask, create, expect, get
 from kemu.actors.controller.transitions import BATCH_IS_OPEN, NO_SUCH_MOVE, Transitions
 from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE

@@ -26,10 +26,10 @@ Source: Kafka 2.8 ``KafkaController.onPartitionReassignment``, KIP-455; KIP-435.
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.dispatch import Dispatch, Job, Moment
 from kemu.actors.controller.elections import Strategy
 from kemu.actors.controller.machine import ControllerMachine
+from kemu.actors.controller.phases import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.reassignment_work import ReassignmentWork
 from kemu.actors.controller.transactions import StoreRefused, Work
 from kemu.protocol.errors import ErrorCode

@@ -7,8 +7,9 @@ Source: Kafka 2.8 ``KafkaController``.
 
 from collections.abc import Callable, Iterable
 
-from kemu.actors.controller.context import Leadership, ReplicaPhase
+from kemu.actors.controller.context import Leadership
 from kemu.actors.controller.machine import ControllerMachine
+from kemu.actors.controller.phases import ReplicaPhase
 from kemu.actors.controller.transactions import StoreRefused, Work, ask_one, delete, exists, expect, get, set_data
 from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.store import StoreCode
@@ -23,10 +24,7 @@ from kemu.protocol.nodes import (
     topic_data,
     topic_path,
 )
-from kemu.protocol.notes.replication import LeaderEpochBumped, StateChangeRefused
-
-REASSIGNED = "reassigned"
-"""The new state in the note of a failed reassignment."""
+from kemu.protocol.notes.replication import REASSIGNED, LeaderEpochBumped, StateChangeRefused
 
 
 class ReassignmentWork:

@@ -24,8 +24,9 @@ a LeaderAndIsr. The replicas ignore this request, because its epoch is not new. 
 
 from collections.abc import Sequence
 
-from kemu.actors.controller.context import Leadership, PartitionReplica, ReplicaPhase
+from kemu.actors.controller.context import Leadership, PartitionReplica
 from kemu.actors.controller.machine import ControllerMachine
+from kemu.actors.controller.phases import ReplicaPhase
 from kemu.actors.controller.transactions import Work
 from kemu.actors.controller.transitions import Transitions
 from kemu.protocol.frozen import evolve

@@ -7,9 +7,10 @@ sends LeaderAndIsr for all replicas of the broker, and the broker refuses the of
 Source: Kafka 2.8 ``KafkaController``.
 """
 
-from kemu.actors.controller.context import PartitionReplica, ReplicaPhase
+from kemu.actors.controller.context import PartitionReplica
 from kemu.actors.controller.dispatch import Dispatch, Job, Moment
 from kemu.actors.controller.machine import ControllerMachine
+from kemu.actors.controller.phases import ReplicaPhase
 from kemu.actors.controller.transactions import Work, ask, ask_one, children, create, delete, get
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import LeaderAndIsr, LeaderAndIsrReply, StopReplica, StopReplicaReply

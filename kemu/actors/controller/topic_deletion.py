@@ -29,9 +29,10 @@ Source: Kafka 2.8 ``TopicDeletionManager``.
 
 from collections.abc import Iterable
 
-from kemu.actors.controller.context import PartitionPhase, PartitionReplica, ReplicaPhase
+from kemu.actors.controller.context import PartitionReplica
 from kemu.actors.controller.dispatch import Dispatch, Moment
 from kemu.actors.controller.machine import ControllerMachine
+from kemu.actors.controller.phases import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.transactions import Work, ask, children, delete, expect
 from kemu.protocol.messages.store import StoreCode
 from kemu.protocol.names import broker_host

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
 from kemu.actors.controller.admin_waits import DelayedReply, Leaders, all_led, led_by, topic_deleted
-from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.dispatch import ANYTHING, ControllerTimer, Dispatch, Job, Moment
 from kemu.actors.controller.elections import Strategy, preferred_leader
 from kemu.actors.controller.machine import ControllerMachine
+from kemu.actors.controller.phases import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.transactions import (
     Work,
     ask,

@@ -18,11 +18,11 @@ from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.replies import leave_reply, leaving
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.machine import Caller, Received, caller_of
-from kemu.protocol.consumer_group.reconciling import ReconcilingState
 from kemu.protocol.consumer_group.shares import (
     partitions_of,
     replayed,
 )
+from kemu.protocol.consumer_group.states import ReconcilingState
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import (
     Heartbeat,

@@ -22,13 +22,13 @@ from kemu.actors.coordinator.consumer_group.heartbeats import (
     votes_of,
 )
 from kemu.actors.coordinator.consumer_group.regexes import resolved
-from kemu.actors.coordinator.consumer_group.state import Topic
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
 from kemu.actors.coordinator.migration import check_upgrade, upgraded
 from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.machine import Caller, Received, Record, caller_of
+from kemu.protocol.consumer_group.states import Topic
 from kemu.protocol.dynamic_configs import (
     CONSUMER_ASSIGNMENT_INTERVAL,
     CONSUMER_HEARTBEAT_INTERVAL,
@@ -73,22 +73,6 @@ class ConsumerGroupRequests:
         )
         self._settings: dict[GroupId, Mapping[str, str]] = {}
         """Group -> its own settings (IncrementalAlterConfigs)."""
-        self._topics_version = 0
-
-    def topics_changed(self, before: Mapping[str, Topic]) -> None:
-        """React to changed topics of the cluster.
-
-        Groups that subscribe to a changed topic look at the topics at their next heartbeat. After a topic was created,
-        groups resolve their regular expressions.
-        """
-        now = self._machine.topics or {}
-        self._topics_version += 1
-        changed = [name for name in dict.fromkeys((*before, *now)) if before.get(name) != now.get(name)]
-        has_new = any(name not in before or before[name].topic_id != topic.topic_id for name, topic in now.items())
-        for group in self._groups.by_name.values():
-            if isinstance(group, ModernGroup):
-                group.is_stale = group.is_stale or any(map(group.consumes, changed))
-                group.has_new_topics = group.has_new_topics or has_new
 
     def know_settings(self, group: GroupId, settings: Mapping[str, str]) -> None:
         """Use these settings of a group from its next heartbeat on. Source: ``GroupConfigManager`` 4.0."""
@@ -224,7 +208,7 @@ class ConsumerGroupRequests:
         if group is not None and group.resolving:
             regexes, group.resolving = group.resolving, ()
             topics, now_ms = self._known_topics(), self._machine.now_ms
-            rules, version = self._machine.rules.consumer_groups, self._topics_version
+            rules, version = self._machine.rules.consumer_groups, self._machine.topics_version
             group.resolved(*resolved(group.working, regexes, topics, rules, now_ms=now_ms, version=version))
 
     def answers_for(self, group: GroupId) -> HeartbeatAnswers:

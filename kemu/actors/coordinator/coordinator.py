@@ -10,18 +10,14 @@ gets a request. ``config.coordinator_kind`` selects one of the two coordinators 
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from kemu.actors.connections import Connections
-from kemu.actors.coordinator.classic_member_requests import ClassicMemberRequests
-from kemu.actors.coordinator.consumer_group.state import Topic
-from kemu.actors.coordinator.consumer_requests import ConsumerGroupRequests
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import AnyGroup, Groups
 from kemu.actors.coordinator.log import GroupLog, OffsetsPartition, OwnDisk, Writes
 from kemu.actors.coordinator.members import NoCommonProtocol
-from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.offset_requests import OffsetRequests
 from kemu.actors.coordinator.replies import leave_reply, leaving
 from kemu.actors.coordinator.request_notes import request_answered, request_read
@@ -54,6 +50,7 @@ from kemu.protocol.commands import (
     Start,
 )
 from kemu.protocol.config import BrokerConfig
+from kemu.protocol.consumer_group.states import Topic
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupDescribe, ConsumerGroupHeartbeat
@@ -81,6 +78,10 @@ from kemu.protocol.messages.refusals import described_dead, described_error, joi
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.names import CLASSIC, CONSUMER, UNKNOWN_MEMBER, ActorName, GroupId, MemberId, broker_host
 from kemu.protocol.notes.groups import RequestRefused
+
+if TYPE_CHECKING:
+    from kemu.actors.coordinator.classic_member_requests import ClassicMemberRequests
+    from kemu.actors.coordinator.consumer_requests import ConsumerGroupRequests
 
 _NONE = ErrorCode.NONE
 _SYNC_NAMES_PROTOCOL_SINCE = 5
@@ -128,14 +129,13 @@ class Coordinator(Machine):
         self.groups: Mapping[GroupId, AnyGroup] = self._table.by_name
         """The groups of all active partitions."""
         self._offsets = OffsetRequests(self, self._table)
-        self._consumers = ConsumerGroupRequests(self, self._table, lambda client: self._client_ids.get(client, client))
-        self._classic_members = ClassicMemberRequests(self, self._consumers)
         self._injections = Injections(self)
         self._connections = Connections(self, self._receive)
         self._member_count = 0
         self.topic_names: dict[str, str] = {}
         self.existing_names: Mapping[str, str] = {}
         self.topics: Mapping[str, Topic] | None = None
+        self.topics_version = 0
         self.member_timers: dict[TimerKey, int] = {}
         self._client_ids: dict[ActorName, str] = {}
         """Connection of a real client -> client id. The client id of another client is its actor's name."""
@@ -152,8 +152,8 @@ class Coordinator(Machine):
             DeleteGroups: self._offsets.delete_groups,
             DescribeGroups: self._describe,
             ListGroups: self._list,
-            ConsumerGroupHeartbeat: self._consumers.heartbeat,
-            ConsumerGroupDescribe: self._consumers.describe,
+            ConsumerGroupHeartbeat: lambda event, request: self._consumers.heartbeat(event, request),
+            ConsumerGroupDescribe: lambda event, request: self._consumers.describe(event, request),
             ApiVersions: lambda event, _: self.reply(event, versions_reply(self._versions)),
         }
         self._timers: Mapping[str, Callable[..., None]] = {
@@ -179,6 +179,18 @@ class Coordinator(Machine):
                 self._happened(event)
         if self._connections.readable:
             self._connections.read_on()
+
+    @cached_property
+    def _consumers(self) -> "ConsumerGroupRequests":
+        from kemu.actors.coordinator.consumer_requests import ConsumerGroupRequests  # late: many runs need it not
+
+        return ConsumerGroupRequests(self, self._table, lambda client: self._client_ids.get(client, client))
+
+    @cached_property
+    def _classic_members(self) -> "ClassicMemberRequests":
+        from kemu.actors.coordinator.classic_member_requests import ClassicMemberRequests  # late: as above
+
+        return ClassicMemberRequests(self, self._consumers)
 
     def _classic(self, name: GroupId) -> Group:
         group = self._table.classic(name)
@@ -288,7 +300,8 @@ class Coordinator(Machine):
         self.topics = {
             each.name: Topic(each.name, each.topic_id, each.partitions, each.racks if hashes else ()) for each in topics
         }
-        self._consumers.topics_changed(before)
+        self.topics_version += 1
+        self._table.topics_changed(before, self.topics)
         self._offsets.topics_changed(before)
 
     def know_group_settings(self, group: GroupId, settings: Mapping[str, str]) -> None:
@@ -360,7 +373,7 @@ class Coordinator(Machine):
             self._refuse(event, request, ErrorCode.INVALID_SESSION_TIMEOUT)
             return
         group = self.groups.get(request.group)
-        if isinstance(group, ModernGroup) and not group.is_empty:
+        if group is not None and not isinstance(group, Group) and not group.is_empty:
             self._classic_members.join(event, request, group)
             return
         if not isinstance(group, Group):
@@ -462,7 +475,7 @@ class Coordinator(Machine):
                 group=group.name,
                 protocol_type=group.protocol_type,
                 state=group.seen_state,
-                group_type=CONSUMER if isinstance(group, ModernGroup) else CLASSIC,
+                group_type=CLASSIC if isinstance(group, Group) else CONSUMER,
             )
             for group in self._table.all_seen()
         ]

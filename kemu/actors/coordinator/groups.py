@@ -5,28 +5,32 @@ The hash of a group's name selects the group's partition. The leader of that par
 Source: Kafka's CoordinatorRuntime (load and unload), GroupCoordinator.scala (the checks before a group's own checks).
 """
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.log import OffsetsPartition, OffsetsPartitionState
-from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.replay import Replay, replay
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import TimerKey
 from kemu.protocol.commands import LeadOffsets
+from kemu.protocol.consumer_group.states import Topic
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import GroupId, offsets_partition_of
 from kemu.protocol.notes.groups import OffsetRemoved, OffsetsLoadFailed
 from kemu.protocol.notes.ranges import RangesRemoved
 from kemu.protocol.wire.codec import CodecError
 
+if TYPE_CHECKING:
+    from kemu.actors.coordinator.modern_group import ModernGroup
+
 _NONE = ErrorCode.NONE
 _NOT_HERE = (OffsetsPartitionState.RESIGNED, OffsetsPartitionState.FAILED, OffsetsPartitionState.QUEUED)
 """States in which requests get NOT_COORDINATOR."""
 _UNREAD = (OffsetsPartitionState.QUEUED, OffsetsPartitionState.LOADING)
 
-AnyGroup: TypeAlias = Group | ModernGroup
+AnyGroup: TypeAlias = "Group | ModernGroup"
 """A group of the classic protocol, or of the consumer protocol (KIP-848)."""
 
 
@@ -85,7 +89,7 @@ class Groups:
         """The groups of a partition."""
         return tuple(self._by_partition.get(partition.number, {}).values())
 
-    def open(self, name: GroupId, former: ModernGroup | None = None) -> Group:
+    def open(self, name: GroupId, former: "ModernGroup | None" = None) -> Group:
         """Create an empty group in a partition that is active here.
 
         ``former``: the empty group of the consumer protocol that the new group replaces.
@@ -104,12 +108,12 @@ class Groups:
         group = self.by_name.get(name)
         return group if isinstance(group, Group) else None
 
-    def of_consumers(self, name: GroupId) -> ModernGroup | None:
+    def of_consumers(self, name: GroupId) -> "ModernGroup | None":
         """The group with this name, if its protocol is the consumer protocol."""
         group = self.by_name.get(name)
-        return group if isinstance(group, ModernGroup) else None
+        return None if isinstance(group, Group) else group
 
-    def seen(self, name: GroupId) -> AnyGroup | None:
+    def seen(self, name: GroupId) -> "AnyGroup | None":
         """The group that admins see: that of the log, without the writes in progress.
 
         Source: ``GroupMetadataManager.describeGroups``, ``listGroups`` 4.0 to 4.3, which read the committed groups.
@@ -121,6 +125,19 @@ class Groups:
         """All groups that admins see."""
         seen = map(self.seen, dict.fromkeys([*self.by_name, *self._former]))
         return [group for group in seen if group is not None]
+
+    def topics_changed(self, before: Mapping[str, Topic], now: Mapping[str, Topic]) -> None:
+        """React to changed topics of the cluster.
+
+        Groups that subscribe to a changed topic look at the topics at their next heartbeat. After a topic was created,
+        groups resolve their regular expressions.
+        """
+        changed = [name for name in dict.fromkeys((*before, *now)) if before.get(name) != now.get(name)]
+        has_new = any(name not in before or before[name].topic_id != topic.topic_id for name, topic in now.items())
+        for group in self.by_name.values():
+            if not isinstance(group, Group):
+                group.is_stale = group.is_stale or any(map(group.consumes, changed))
+                group.has_new_topics = group.has_new_topics or has_new
 
     def end(self, group: AnyGroup, why: str) -> None:
         """End a group whose tombstones will be written. Since 4.0 requests do not find the group from now on.
@@ -144,7 +161,7 @@ class Groups:
         if not there.second.by_partition:
             there.second = group.second
 
-    def give_back(self, group: Group, former: ModernGroup) -> None:
+    def give_back(self, group: Group, former: "ModernGroup") -> None:
         """Restore an empty group of the consumer protocol: the classic group in its place could not be written."""
         if self.by_name.get(group.name) is group:
             group.refuse_all_parked()
@@ -166,7 +183,7 @@ class Groups:
         if self._former.get(group.name) is group:
             del self._former[group.name]
 
-    def lose(self, group: ModernGroup) -> None:
+    def lose(self, group: "ModernGroup") -> None:
         """Forget an empty group without a record. The next group of this name gets its offsets, and a load restores it.
 
         Source: ``GroupMetadataManager.classicGroupJoinToClassicGroup`` 4.0 to 4.3, which deletes an empty group of the
@@ -253,6 +270,8 @@ class Groups:
         offsets, second = found.offsets_of(name), found.second_of(name)
         states = found.consumer_group(name)
         if states is not None:
+            from kemu.actors.coordinator.modern_group import ModernGroup  # late: few logs have such groups
+
             modern = ModernGroup(self._machine, partition, name, self.keep)
             modern.take(states, offsets, second)
             return modern
@@ -293,7 +312,7 @@ class Groups:
         for group in self._by_partition.pop(partition.number, {}).values():
             group.unload()
             del self.by_name[group.name]
-            if isinstance(group, ModernGroup):
+            if not isinstance(group, Group):
                 lost.append(group)
         for ended in [each for each in self._former.values() if each.partition is partition]:
             del self._former[ended.name]

@@ -21,16 +21,16 @@ from kemu.actors.coordinator.consumer_group.state import (
     MemberRecord,
     TargetEpochRecord,
     TargetRecord,
-    Topics,
     TopicsRecord,
     share_of,
 )
 from kemu.actors.coordinator.consumer_group.subscribed import topics_hash
 from kemu.actors.coordinator.members import Member, Members
 from kemu.protocol.config import BrokerConfig
-from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment
 from kemu.protocol.consumer_group.rules import ConsumerGroupRules
 from kemu.protocol.consumer_group.shares import partitions_of
+from kemu.protocol.consumer_group.states import Partition, ReconcilingState, Topics
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import (
     HIGHEST_VERSION,

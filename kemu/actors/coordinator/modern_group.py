@@ -17,7 +17,6 @@ from kemu.actors.coordinator.consumer_group.heartbeats import ClassicJoined, Hea
 from kemu.actors.coordinator.consumer_group.regexes import RESOLUTION_US
 from kemu.actors.coordinator.consumer_group.state import (
     ConsumerGroup,
-    ConsumerGroupState,
     ConsumerMember,
     CurrentRecord,
     GroupEpochRecord,
@@ -41,8 +40,9 @@ from kemu.actors.coordinator.state import GroupState
 from kemu.actors.coordinator.timers import GroupTimer, session_key
 from kemu.actors.machine import US_PER_MS, Record, TimerKey
 from kemu.protocol.config import GROUP_PROTOCOLS
-from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment
 from kemu.protocol.consumer_group.shares import Share
+from kemu.protocol.consumer_group.states import ConsumerGroupState, Partition, ReconcilingState
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import DescribedConsumer, DescribedConsumerGroup, NamedTopicNumbers
 from kemu.protocol.messages.group import DescribedGroup

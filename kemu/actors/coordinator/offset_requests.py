@@ -8,13 +8,13 @@ Source: Kafka's OffsetMetadataManager; KIP-211 (expiry), KIP-229 (DeleteGroups),
 from collections.abc import Mapping
 from functools import partial
 
-from kemu.actors.coordinator.consumer_group.state import Topic
 from kemu.actors.coordinator.groups import AnyGroup, Groups
 from kemu.actors.coordinator.log import LEADER_ALONE, OffsetsPartition, OffsetsPartitionState, Write
 from kemu.actors.coordinator.offsets import Kept
 from kemu.actors.coordinator.range_requests import RangeRequests
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.machine import Caller, Received, Record, caller_of
+from kemu.protocol.consumer_group.states import Topic
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import define, evolve, frozen
 from kemu.protocol.messages.group import (
@@ -297,7 +297,7 @@ class OffsetRequests:
         self._machine.reply(event, OffsetFetchReply(offsets=tuple(rows)))
 
     def _fetched(
-        self, group: AnyGroup | None, partition: TopicPartition, require_stable: bool, topic_id: str
+        self, group: "AnyGroup | None", partition: TopicPartition, require_stable: bool, topic_id: str
     ) -> FetchedOffset:
         """The committed offset of a partition; -1 also for an offset of an earlier topic of this name.
 

@@ -236,7 +236,7 @@ class RangeRequests:
         )
 
 
-def _fetched(group: AnyGroup | None, at: TopicPartition) -> FetchedLogs:
+def _fetched(group: "AnyGroup | None", at: TopicPartition) -> FetchedLogs:
     if group is None:
         return FetchedLogs(topic=at[0], partition=at[1])
     kept, second = group.offsets.committed.get(at), group.second.of(at)

@@ -6,10 +6,8 @@ Source: Kafka's GroupMetadataManager.loadGroupsAndOffsets (scala) and Coordinato
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from kemu.actors.coordinator.consumer_group.state import ConsumerGroup
-from kemu.actors.coordinator.consumer_group.state import GroupRecord as ConsumerGroupRecord
-from kemu.actors.coordinator.consumer_group.stored import decoded
 from kemu.actors.coordinator.offsets import GroupOffsets, Kept
 from kemu.actors.coordinator.second_log import KeptRange, SecondLogs
 from kemu.actors.machine import Record
@@ -23,6 +21,10 @@ from kemu.protocol.messages.records import (
     removed_count,
 )
 from kemu.protocol.names import GroupId
+
+if TYPE_CHECKING:
+    from kemu.actors.coordinator.consumer_group.state import ConsumerGroup
+    from kemu.actors.coordinator.consumer_group.state import GroupRecord as ConsumerGroupRecord
 
 
 class Replay:
@@ -54,10 +56,6 @@ class Replay:
         return self
 
     def _take_record(self, record: Record, position: int) -> None:
-        of_consumers = decoded(*record)
-        if of_consumers is not None:
-            self._take_of_consumers(*of_consumers)
-            return
         match decode_record(*record):
             case GroupRecord(group=group, metadata=None):
                 self.metadata.pop(group, None)
@@ -69,6 +67,12 @@ class Replay:
                 self._take_range(token, position)
             case RangeProgressRecord() as progress:
                 self._take_progress(progress, position)
+            case None:
+                from kemu.actors.coordinator.consumer_group.stored import decoded  # late: many logs have no such record
+
+                of_consumers = decoded(*record)
+                if of_consumers is not None:
+                    self._take_of_consumers(*of_consumers)
 
     def _take_offset(self, record: OffsetRecord, position: int) -> None:
         offsets = self.offsets.setdefault(record.group, GroupOffsets())
@@ -78,9 +82,11 @@ class Replay:
         else:
             offsets.commit(partition, Kept(record.value, position))
 
-    def _take_of_consumers(self, group: GroupId, record: ConsumerGroupRecord) -> None:
+    def _take_of_consumers(self, group: GroupId, record: "ConsumerGroupRecord") -> None:
         states = self._of_consumers.get(group)
         if states is None:
+            from kemu.actors.coordinator.consumer_group.state import ConsumerGroup
+
             working, committed = (ConsumerGroup(group, holds_returned=self._holds_returned) for _ in range(2))
             states = self._of_consumers[group] = working, committed
         for state in states:
@@ -110,7 +116,7 @@ class Replay:
         """The offsets of a group, which may be empty."""
         return self.offsets.get(group) or GroupOffsets()
 
-    def consumer_group(self, group: GroupId) -> tuple[ConsumerGroup, ConsumerGroup] | None:
+    def consumer_group(self, group: GroupId) -> "tuple[ConsumerGroup, ConsumerGroup] | None":
         """Two equal states of a group with the consumer protocol; None if the log has no such group."""
         states = self._of_consumers.get(group)
         return states if states is not None and states[0].epoch else None

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from kemu.actors.coordinator.consumer_group.state import Topic
 from kemu.actors.coordinator.log import OffsetsPartition, Writes
 from kemu.actors.coordinator.members import Member, Members
 from kemu.actors.coordinator.reasons import Reasons
@@ -11,6 +10,7 @@ from kemu.actors.coordinator.rules import GroupRules
 from kemu.actors.coordinator.state import DEAD, EMPTY, TRANSITIONS, GroupChange
 from kemu.actors.machine import US_PER_MS, Caller, Draws, Received, TimerKey
 from kemu.protocol.config import BrokerConfig
+from kemu.protocol.consumer_group.states import Topic
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import subscribed_topics
 from kemu.protocol.messages.records import GroupMetadata
@@ -32,6 +32,8 @@ class GroupMachine(Protocol):
     """Topic id -> name of the cluster's present topics. Clients learn nothing of deleted topics."""
     topics: Mapping[str, Topic] | None
     """The cluster's topics by name; None before the broker has told them."""
+    topics_version: int
+    """The number of times that the broker has told the topics."""
     member_timers: dict[TimerKey, int]
     """The running timers REVOCATION, MEMBER_JOIN and MEMBER_SYNC -> the member's epoch at the start of the timer. They
     run on while a group is classic in between, as in Kafka, whose timers belong to the shard of the coordinator.

@@ -48,12 +48,10 @@ from kemu.protocol.notes.groups import MemberFailed, PartitionsAssigned, Records
 from kemu.protocol.notes.streams import InstanceLeaving, InstanceReleased, InstanceStarted, ThreadReplaced
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 from kemu.protocol.streams import modes
-from kemu.protocol.streams.learner import BALANCE
-from kemu.protocol.streams.metadata import Layout
+from kemu.protocol.streams.modes import BALANCE, Layout, ThreadPlacement
 from kemu.protocol.streams.registry import TaskAssignor
 from kemu.protocol.streams.releases import TASK_RULES, TaskRules
 from kemu.protocol.streams.tasks import TaskId, task_id
-from kemu.protocol.streams.threads import ThreadPlacement
 from kemu.protocol.streams.topology import Topology
 
 CHECKPOINTS = "checkpoints"

@@ -44,17 +44,15 @@ from kemu.protocol.streams.leading import Decided, TaskLeader
 from kemu.protocol.streams.metadata import (
     NO_FOLLOW_UP,
     NOT_LEAVING,
-    Layout,
     StreamsGiven,
     StreamsSubscription,
     decode_streams_assignment,
     encode_streams_subscription,
 )
-from kemu.protocol.streams.modes import INCREMENTAL, STREAM
+from kemu.protocol.streams.modes import INCREMENTAL, STREAM, Layout, ThreadPlacement
 from kemu.protocol.streams.registry import TaskAssignor
 from kemu.protocol.streams.releases import TASK_RULES, TaskRules
 from kemu.protocol.streams.tasks import LATEST_OFFSET, TaskId
-from kemu.protocol.streams.threads import ThreadPlacement
 from kemu.protocol.streams.topology import Topology
 
 STREAMS_ASSIGNOR = "stream"

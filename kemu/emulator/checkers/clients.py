@@ -23,13 +23,13 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
-from kemu.actors.consumer.catch_up import PART
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import FaultApplied, HostDown, MemberReconfigured, Seen, received, sent
 from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.memberships import MEMBER
 from kemu.emulator.watching.settings import Settings
+from kemu.protocol.catch_up import PART
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupDescribe
 from kemu.protocol.messages.control import (

@@ -15,8 +15,7 @@ Source: Kafka 3.4 ``ControllerChannelManager.removeBroker``,
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kemu.actors.broker.partition_log import log_name
-from kemu.actors.broker.replica_log import JOURNALS
+from kemu.actors.broker.partition_log import JOURNALS, log_name
 from kemu.emulator.checkers.duty import Duties, Duty
 from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen
 from kemu.emulator.watching.control_plane import ControlPlane

@@ -18,7 +18,7 @@ may never learn of lost records, and such members are not judged.
 Source: Kafka 3.4.1 ``KafkaConsumer.updateAssignmentMetadataIfNeeded``.
 """
 
-from kemu.actors.broker.replica_log import JOURNALS
+from kemu.actors.broker.partition_log import JOURNALS
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, HostStarted, Seen, UnflushedLost, only_news
 from kemu.emulator.findings import EMPTY_DISK, LOST_TAIL, READ_PAST, UNFLUSHED, Loss

@@ -26,13 +26,13 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Self, TypeAlias
 
-from kemu.actors.consumer.catch_up import PART
 from kemu.actors.consumer.modern_state import ModernState
 from kemu.actors.consumer.reasons import CLOSED
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, received, sent
 from kemu.emulator.watching.settings import Settings
+from kemu.protocol.catch_up import PART
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.control import (

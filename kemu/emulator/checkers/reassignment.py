@@ -19,8 +19,7 @@ Source: KIP-435, KIP-455, ``KafkaController.onPartitionReassignment`` 2.8.
 from collections.abc import Callable, Mapping
 from typing import Self
 
-from kemu.actors.controller.context import ReplicaPhase
-from kemu.actors.controller.reassignment_work import REASSIGNED
+from kemu.actors.controller.phases import ReplicaPhase
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, Seen, TopicReplicated
 from kemu.emulator.watching.settings import Settings
@@ -43,6 +42,7 @@ from kemu.protocol.nodes import (
 )
 from kemu.protocol.notes.groups import AdminAnswered
 from kemu.protocol.notes.replication import (
+    REASSIGNED,
     BecameController,
     BecameFollower,
     BecameLeader,

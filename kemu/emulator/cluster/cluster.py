@@ -10,8 +10,7 @@ from functools import partial
 from math import isqrt
 from typing import TYPE_CHECKING
 
-from kemu.actors.broker.partition_log import PartitionLog
-from kemu.actors.broker.replica_log import JOURNALS
+from kemu.actors.broker.partition_log import JOURNALS, PartitionLog
 from kemu.actors.clients.admin import Admin
 from kemu.actors.clients.producer import Producer
 from kemu.actors.consumer.application import ApplicationFactory
@@ -28,7 +27,6 @@ from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
-from kemu.emulator.plan.actions import DeleteTopic, PartitionsReassignment
 from kemu.emulator.plan.known import role_of
 from kemu.emulator.plan.stage import ReplicatedOperators
 from kemu.emulator.scenario.scenario import Scenario
@@ -196,6 +194,8 @@ class Cluster(ABC):
                 topics=tuple((name, topic.partitions) for name, topic in self.scenario.topics.items()),
             )
         )
+        if self.scenario.plan:
+            from kemu.emulator.plan.actions import PartitionsReassignment  # late: many scenarios have no plan
         moves = [each.action for each in self.scenario.plan if isinstance(each.action, PartitionsReassignment)]
         if moves:
             sizes = [(name, topic.record_bytes) for name, topic in self.scenario.topics.items()]
@@ -463,6 +463,8 @@ class Cluster(ABC):
         ``KafkaApis.handleUpdateMetadataRequest``, ``handleOffsetCommitRequest``).
         """
         may_join = bool(self.scenario.clients.hosts()) and self.releases.coordinator_rules_of(broker).consumer_protocol
+        if self.scenario.plan:
+            from kemu.emulator.plan.actions import DeleteTopic  # late, as above
         deletes = any(isinstance(entry.action, DeleteTopic) for entry in self.scenario.plan)
         return bool(self.scenario.consumer_protocol_groups) or may_join or deletes
 

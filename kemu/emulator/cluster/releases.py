@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeAlias
 
-from kemu.actors.consumer.modern_membership import HEARTBEAT_VERSION
 from kemu.actors.consumer.offset_topics import MEMBER_EPOCH_SINCE
 from kemu.actors.coordinator.rules import GroupRules, rules_of_kind
 from kemu.emulator.past_bugs.applying import group_rules, release_with
@@ -14,6 +13,7 @@ from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.dynamic_configs import CONSUMER_ASSIGNMENT_INTERVAL, GROUP_KEYS, bad_group_settings
 from kemu.protocol.frozen import frozen
+from kemu.protocol.messages.consumer_group import HEARTBEAT_VERSION
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.profiles import PROFILES, Profile
 

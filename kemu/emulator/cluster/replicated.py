@@ -8,15 +8,8 @@ class also resolves the roles in plans: "coordinator of g", "controller" and "pa
 
 from collections.abc import Iterator, Sequence
 
-from kemu.actors.broker.partition_log import PartitionLog, log_name
-from kemu.actors.broker.replica_log import (
-    DELETED_ENTRY,
-    JOURNALS,
-    batch_entry,
-    end_offset_of,
-    is_cleaning,
-    restored,
-)
+from kemu.actors.broker.partition_log import JOURNALS, PartitionLog, log_name
+from kemu.actors.broker.replica_log import DELETED_ENTRY, batch_entry, end_offset_of, is_cleaning, restored
 from kemu.actors.broker.replica_manager import WATERMARKS, TopicSettings
 from kemu.actors.broker.replicated import ReplicatedBroker
 from kemu.actors.controller.controller import Controller

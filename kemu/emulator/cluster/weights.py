@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kemu.actors.broker.partition_log import START_KEY, from_record
-from kemu.actors.broker.replica_log import JOURNALS, batch_of, is_content
+from kemu.actors.broker.partition_log import JOURNALS, START_KEY, from_record
 from kemu.actors.machine import Record
 from kemu.protocol.messages.data import FetchedPartition, FetchReply, Produce
 
@@ -36,6 +35,8 @@ class Weights:
         """
         name = log.removeprefix(JOURNALS)
         topic, is_journal = name.rpartition("-")[0], name != log
+        if is_journal:
+            from kemu.actors.broker.replica_log import batch_of, is_content  # late: most runs have no replicas
         weight = 0
         for record in records:
             if is_journal:

@@ -12,12 +12,12 @@ first assignment moves nothing. The partitions of a client that restarts and rec
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kemu.actors.coordinator.consumer_group.state import ConsumerGroupState
 from kemu.actors.coordinator.state import GroupState
 from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import RebalanceFigures
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.config import GROUP_PROTOCOLS
+from kemu.protocol.consumer_group.states import ConsumerGroupState
 from kemu.protocol.names import GroupId, TopicPartition
 from kemu.protocol.notes.consumer_groups import GroupConverted
 from kemu.protocol.notes.groups import (

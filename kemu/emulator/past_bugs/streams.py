@@ -4,7 +4,6 @@ Source: the issues named, in Apache Kafka's history; KIP-441.
 """
 
 from kemu.emulator.past_bugs.bug import Past, PastBug, Where
-from kemu.protocol.streams.registry import TASK_ASSIGNORS_FROM_NOTHING
 from kemu.protocol.streams.releases import TaskRules
 
 STREAMS = (
@@ -80,7 +79,7 @@ STREAMS = (
         ),
         was="without a caught-up client a task follows the balanced layout",
         today="the task moves to the client with the least lag, and the other client warms up",
-        past=Past(streams={"task_assignors": TASK_ASSIGNORS_FROM_NOTHING}),
+        past=Past(streams={"assignors_of": "KAFKA-13600"}),
         caught_by="tasks",
         kind="state-passed-over",
     ),

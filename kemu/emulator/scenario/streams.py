@@ -16,7 +16,7 @@ from kemu.emulator.text.units import words
 from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.protocol.config import StreamsConfig
 from kemu.protocol.frozen import evolve, frozen
-from kemu.protocol.streams.learner import BALANCE, SCALE_UP
+from kemu.protocol.streams.modes import BALANCE, SCALE_UP
 from kemu.protocol.streams.topology import Subtopology, Topology
 
 _ARROW = "->"

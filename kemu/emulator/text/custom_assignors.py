@@ -5,12 +5,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kemu.emulator.text.allowed_code import may_load, may_load_installed
 from kemu.emulator.text.tables import nearest
 from kemu.protocol.assign.checked import CheckedAssignor, NotAnAssignor, checked
-from kemu.protocol.streams.registry import TASK_ASSIGNORS, TaskAssignor
+
+if TYPE_CHECKING:
+    from kemu.protocol.streams.registry import TaskAssignor
 
 ENTRY_POINTS = "kemu.assignors"
 """The group of entry points in which installed packages declare assignors."""
@@ -32,7 +34,7 @@ def load_assignor(place: str) -> CheckedAssignor:
     return checked(load_made(place), place)
 
 
-def load_task_assignor(place: str) -> TaskAssignor:
+def load_task_assignor(place: str) -> "TaskAssignor":
     """Load a task assignor of Streams.
 
     Raises:
@@ -45,7 +47,7 @@ def load_task_assignor(place: str) -> TaskAssignor:
     return own
 
 
-def find_task_assignor(name: str) -> TaskAssignor:
+def find_task_assignor(name: str) -> "TaskAssignor":
     """Return a built-in task assignor by name, or load a task assignor of the user.
 
     Raises:
@@ -53,6 +55,8 @@ def find_task_assignor(name: str) -> TaskAssignor:
     """
     if is_custom(name):
         return load_task_assignor(name)
+    from kemu.protocol.streams.registry import TASK_ASSIGNORS  # late: many runs have no Streams application
+
     if name not in TASK_ASSIGNORS:
         raise NotAnAssignor(f'"{name}" is no task assignor{nearest(name, TASK_ASSIGNORS)}')
     return TASK_ASSIGNORS[name]

@@ -22,6 +22,7 @@ from kemu.protocol.config import (
     CLOSE_MEMBERSHIPS,
     GROUP_PROTOCOLS,
     MIGRATION_POLICIES,
+    SERVER_ASSIGNORS,
     BrokerConfig,
     ConsumerConfig,
     ControllerConfig,
@@ -30,13 +31,11 @@ from kemu.protocol.config import (
     StreamsConfig,
     key_of,
 )
-from kemu.protocol.consumer_group.assignors import ASSIGNORS as SERVER_ASSIGNORS
 from kemu.protocol.dynamic_configs import ALIASES
 from kemu.protocol.frozen import FrozenField, evolve, frozen_fields
 from kemu.protocol.reassign.moves import Limits, limits_by_key
 from kemu.protocol.rebalancing import kip_429
-from kemu.protocol.streams.learner import PICKS
-from kemu.protocol.streams.modes import REBALANCING_MODES, UNCAUGHT_EXCEPTION
+from kemu.protocol.streams.modes import PICKS, REBALANCING_MODES, UNCAUGHT_EXCEPTION
 
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 Scalar: TypeAlias = str | int | bool | tuple[str, ...] | None

@@ -8,7 +8,7 @@ the end of the computed copy.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kemu.actors.broker.replica_log import JOURNALS
+from kemu.actors.broker.partition_log import JOURNALS
 from kemu.emulator.facts import DiskFound, DiskTailLost, HostDown, HostStarted, Seen, UnflushedLost, only_news
 from kemu.emulator.findings import EMPTY_DISK, LOST_TAIL, UNFLUSHED
 from kemu.emulator.watching.epoch_log import FIRST_TERM, EpochLog, Run, Term, lacking, minus

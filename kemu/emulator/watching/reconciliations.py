@@ -9,7 +9,7 @@ from typing import Any
 from kemu.actors.machine import Received
 from kemu.emulator.facts import Seen, received
 from kemu.emulator.watching.memberships import CoordinatorsGroup
-from kemu.protocol.consumer_group.reconciling import ReconcilingState
+from kemu.protocol.consumer_group.states import ReconcilingState
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
 from kemu.protocol.messages.group import JoinGroup
 from kemu.protocol.names import ActorName, GroupId, MemberId

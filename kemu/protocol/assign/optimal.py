@@ -28,17 +28,20 @@ are ordered by id and topics by name, so the order of the input does not matter.
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from kemu.protocol.assign import cooperative, sticky
 from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.assign.claims import Claim, highest_generation_wins
-from kemu.protocol.assign.search.flow import Dealing, bits
-from kemu.protocol.assign.search.levels import Level, levels
 from kemu.protocol.assign.search.numbering import Numbering, number_partitions
 from kemu.protocol.assign.sharing import Belongings
 from kemu.protocol.assign.user_data import encode_cooperative, encode_sticky
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
+
+if TYPE_CHECKING:
+    from kemu.protocol.assign.search.flow import Dealing
+    from kemu.protocol.assign.search.levels import Level
 
 
 @frozen
@@ -165,6 +168,9 @@ class _Plan:
 
 
 def _plan(topics: Topics, members: Mapping[MemberId, Subscriber], claims: Sequence[Belongings]) -> _Plan:
+    from kemu.protocol.assign.search.flow import bits  # late: most runs need it not
+    from kemu.protocol.assign.search.levels import levels
+
     order = tuple(sorted(members))
     alike = _alike(order, members)
     numbering = number_partitions(topics, (topic for first in alike for topic in members[order[first]].topics))
@@ -186,13 +192,15 @@ def _plan(topics: Topics, members: Mapping[MemberId, Subscriber], claims: Sequen
 
 
 def _dealing(
-    level: Level,
+    level: "Level",
     amounts: Sequence[int],
     subscribers: Sequence[int],
     owned: Sequence[Mapping[int, Sequence[int]]],
     width: int,
-) -> Dealing:
+) -> "Dealing":
     """The flow of one level. A claim of a member outside the level is a move in every assignment of minimal score."""
+    from kemu.protocol.assign.search.flow import Dealing  # late: most runs need it not
+
     members = level.members
     total = sum(amounts[topic] for topic in level.topics)
     return Dealing(

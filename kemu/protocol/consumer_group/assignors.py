@@ -10,18 +10,19 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeAlias
 
+from kemu.protocol.config import SERVER_ASSIGNORS
 from kemu.protocol.consumer_group.balancing import balanced
 from kemu.protocol.consumer_group.shares import (
     ChangedShare,
     TargetMember,
     Targets,
-    TopicId,
     hash_order,
     partitions_of,
     table_for,
     table_of_copy,
     topic_hash,
 )
+from kemu.protocol.consumer_group.states import TopicId
 from kemu.protocol.names import MemberId
 
 ServerAssignor: TypeAlias = Callable[[Mapping[MemberId, TargetMember], Mapping[TopicId, int], bool], Targets]
@@ -120,8 +121,8 @@ def _all_of(topic: TopicId, count: int) -> Iterable[tuple[TopicId, int]]:
     return ((topic, number) for number in range(count))
 
 
-ASSIGNORS: Mapping[str, ServerAssignor] = {"uniform": uniform, "range": range_by_topic}
-"""The assignors of a broker by name, in the order of the default of ``group.consumer.assignors``."""
+ASSIGNORS: Mapping[str, ServerAssignor] = dict(zip(SERVER_ASSIGNORS, (uniform, range_by_topic), strict=True))
+"""The assignors of a broker by name."""
 
 ASSIGNORS_4_0_0: Mapping[str, ServerAssignor] = {**ASSIGNORS, "uniform": partial(uniform, yields_extras=False)}
 """The assignors of 4.0.0, whose first members take extra partitions from later members."""

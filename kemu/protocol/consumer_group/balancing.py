@@ -8,15 +8,8 @@ Source: Kafka 4.1 ``UniformHeterogeneousAssignmentBuilder``.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from kemu.protocol.consumer_group.shares import (
-    ChangedShare,
-    Share,
-    TargetMember,
-    Targets,
-    TopicId,
-    table_for,
-    topic_order,
-)
+from kemu.protocol.consumer_group.shares import ChangedShare, Share, TargetMember, Targets, table_for, topic_order
+from kemu.protocol.consumer_group.states import TopicId
 from kemu.protocol.names import MemberId
 
 _MOST_ROUNDS = 16

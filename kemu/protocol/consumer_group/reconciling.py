@@ -7,31 +7,15 @@ Source: Kafka ``CurrentAssignmentBuilder`` 4.0 to 4.3, ``ConsumerGroupMember.Bui
 """
 
 from collections.abc import Callable, Collection, Mapping
-from enum import IntEnum
 from typing import TypeAlias
 
-from kemu.protocol.consumer_group.shares import TopicId, computed_order, hash_order, table_of_copy, topic_hash
+from kemu.protocol.consumer_group.rules import ReconcilingRules
+from kemu.protocol.consumer_group.shares import computed_order, hash_order, table_of_copy, topic_hash
+from kemu.protocol.consumer_group.states import Partition, ReconcilingState, TopicId
 from kemu.protocol.frozen import evolve, frozen
 
-Partition: TypeAlias = tuple[TopicId, int]
 Held: TypeAlias = Mapping[Partition, int]
 """Partition -> the member epoch at which the member got the partition. Kafka records this epoch since 4.3."""
-
-
-class ReconcilingState(IntEnum):
-    """The state of a member in the coordinator, with the number in its records.
-
-    Source: Kafka 4.1 ``MemberState``.
-    """
-
-    STABLE = 0
-    """The member has its target."""
-    UNREVOKED_PARTITIONS = 1
-    """The member must give up partitions."""
-    UNRELEASED_PARTITIONS = 2
-    """The member waits for partitions that other members hold."""
-    UNKNOWN = 127
-    """A later release wrote another state."""
 
 
 @frozen
@@ -43,20 +27,6 @@ class CurrentAssignment:
     previous_epoch: int = 0
     assigned: Held = {}
     revoking: Held = {}
-
-
-@frozen
-class ReconcilingRules:
-    """The differences between releases."""
-
-    next_epoch_after_revocation: bool = True
-    """A member that gave up its partitions and must give up more gets an epoch larger by one (up to 4.1)."""
-    own_revoked_is_free: bool = True
-    """A member gets a partition back that it must give up (since 4.0.2, 4.1.2 and 4.2). Before, the member waits."""
-    follows_subscription: bool = False
-    """Partitions of topics without a subscription are given up at once, whatever the target says (since 4.2)."""
-    following_repeats_epoch: bool = True
-    """The previous epoch becomes the epoch when a member gives up such partitions (since 4.3; in 4.2 it stays)."""
 
 
 class UnknownState(Exception):

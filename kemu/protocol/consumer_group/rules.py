@@ -6,8 +6,21 @@ Source: Kafka ``GroupMetadataManager``, ``ConsumerGroup``, ``ModernGroup``, ``Cu
 releases, and of 4.0.1 and 4.1.1.
 """
 
-from kemu.protocol.consumer_group.reconciling import ReconcilingRules
 from kemu.protocol.frozen import evolve, frozen
+
+
+@frozen
+class ReconcilingRules:
+    """The differences between releases in the steps of members towards their targets."""
+
+    next_epoch_after_revocation: bool = True
+    """A member that gave up its partitions and must give up more gets an epoch larger by one (up to 4.1)."""
+    own_revoked_is_free: bool = True
+    """A member gets a partition back that it must give up (since 4.0.2, 4.1.2 and 4.2). Before, the member waits."""
+    follows_subscription: bool = False
+    """Partitions of topics without a subscription are given up at once, whatever the target says (since 4.2)."""
+    following_repeats_epoch: bool = True
+    """The previous epoch becomes the epoch when a member gives up such partitions (since 4.3; in 4.2 it stays)."""
 
 
 @frozen(kw_only=True)

@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
+from kemu.protocol.consumer_group.states import TopicId
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId, java_string_hash
 
 K = TypeVar("K")
 
-TopicId: TypeAlias = str
 """The UUID of a topic as text, or a readable id where ids are not drawn."""
 Share: TypeAlias = Mapping[TopicId, tuple[int, ...]]
 """Topic id -> partitions. No topic has no partitions."""

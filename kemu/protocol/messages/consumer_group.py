@@ -7,6 +7,8 @@ SubscribedTopicRegex and ``owned`` for TopicPartitions.
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.wire.schema import REPLY, REQUEST, message, since, struct
 
+HEARTBEAT_VERSION = 1
+"""The version of ``ConsumerGroupHeartbeat`` that emulated members speak."""
 JOINS = 0
 """The member epoch of a heartbeat that joins the group."""
 LEAVES = -1

@@ -152,6 +152,10 @@ class ReplicaStateBecame:
     new: str
 
 
+REASSIGNED = "reassigned"
+"""The new state in the note of a failed reassignment."""
+
+
 @value
 class StateChangeRefused:
     """The controller refused a state change that is not allowed, or an election found no leader."""

@@ -21,12 +21,12 @@ from kemu.protocol.streams.java_collections import hash_order, process_hash
 from kemu.protocol.streams.learner import LearnerConfig, StreamsAssignment, StreamsMember, assign_learners
 from kemu.protocol.streams.metadata import (
     Host,
-    Layout,
     StreamsGiven,
     StreamsSubscription,
     decode_streams_subscription,
     encode_streams_assignment,
 )
+from kemu.protocol.streams.modes import Layout, ThreadPlacement
 from kemu.protocol.streams.registry import TASK_ASSIGNORS, KafkasTaskAssignor, TaskAssignor, problems
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,
@@ -37,7 +37,7 @@ from kemu.protocol.streams.tasks import (
     TaskId,
     in_order,
 )
-from kemu.protocol.streams.threads import Bucketed, InstanceThreads, Placer, ThreadPlacement
+from kemu.protocol.streams.threads import Bucketed, InstanceThreads, Placer
 from kemu.protocol.streams.topology import Topology
 
 NEVER = -1

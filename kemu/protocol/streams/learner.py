@@ -13,11 +13,8 @@ from attrs import field
 
 from kemu.protocol.frozen import define, frozen
 from kemu.protocol.streams.balance import bands, evens_out, is_stable
+from kemu.protocol.streams.modes import BALANCE, SCALE_DOWN
 from kemu.protocol.streams.tasks import ClientId, TaskId, in_order
-
-PICKS = ("lowest", "highest")
-SCALE_UP, SCALE_DOWN, EAGER, BALANCE = 1, 2, 3, 4
-"""The stages of KIP-429's page; each stage includes all earlier stages."""
 
 
 @frozen

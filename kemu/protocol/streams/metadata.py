@@ -28,12 +28,12 @@ Source: KIP-429 (page version 99), Kafka 2.3 ``SubscriptionInfo`` and ``Assignme
 """
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
 
 from attrs import field
 
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
+from kemu.protocol.streams.modes import Layout
 from kemu.protocol.streams.tasks import TaskId
 from kemu.protocol.wire.binary import Reader, Writer
 from kemu.protocol.wire.codec import UnsupportedVersion
@@ -42,14 +42,6 @@ NO_FOLLOW_UP = 2**63 - 1
 """The value of ``nextScheduledRebalanceMs`` that requests no rebalance."""
 NOT_LEAVING = -1
 PROCESS_ID_BYTES = 16
-
-
-class Layout(IntEnum):
-    """The supported version numbers. The module's docstring has a table of their releases."""
-
-    STICKY = 4
-    LEARNER = 5
-    HIGH_AVAILABILITY = 8
 
 
 @frozen

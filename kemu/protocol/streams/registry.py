@@ -15,7 +15,7 @@ from kemu.protocol.streams.high_availability import (
 )
 from kemu.protocol.streams.java_collections import HashOrder, task_hash, task_hash_before_3_0
 from kemu.protocol.streams.learner import StreamsMember
-from kemu.protocol.streams.metadata import Layout
+from kemu.protocol.streams.modes import LEARNER
 from kemu.protocol.streams.sticky import SINCE_2_6, StickyTaskRules, assign_sticky
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,
@@ -120,9 +120,6 @@ def client_of(member: StreamsMember) -> ClientState:
     )
 
 
-LEARNER = "learner"
-
-
 def _task_assignors(
     sticky: StickyTaskRules = SINCE_2_6, high_availability: HighAvailabilityRules = SINCE_3_3
 ) -> Mapping[str, TaskAssignor]:
@@ -158,8 +155,15 @@ TASK_ASSIGNORS_3_2 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(SINCE_3
 TASK_ASSIGNORS_3_4 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(SINCE_3_3, visits=_SINCE_3_0))
 """The task assignors of 3.3 to 3.5; also of later releases without racks."""
 
-LAYOUTS: Mapping[str, Layout] = {LEARNER: Layout.LEARNER, "sticky": Layout.STICKY}
-"""Task assignor -> metadata layout of the members; all other assignors need offset sums."""
+TASK_ASSIGNORS_OF: Mapping[str, Mapping[str, TaskAssignor]] = {
+    "2.3": TASK_ASSIGNORS_2_3,
+    "2.6": TASK_ASSIGNORS_2_6,
+    "3.0": TASK_ASSIGNORS_3_0,
+    "3.4": TASK_ASSIGNORS_3_4,
+    "KAFKA-13600": TASK_ASSIGNORS_FROM_NOTHING,
+    "": TASK_ASSIGNORS,
+}
+"""``StreamsRelease.assignors_of`` -> task assignors."""
 
 
 class AssignmentError(Enum):

@@ -15,25 +15,17 @@ Streams have other defaults: ``max.poll.records`` 1000 and ``linger.ms`` 100 (``
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from attrs import field
 
 from kemu.protocol.assign.base import RebalanceProtocol
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.frozen import evolve, frozen
-from kemu.protocol.streams.metadata import Layout
-from kemu.protocol.streams.modes import THREAD_DIES
-from kemu.protocol.streams.registry import (
-    LAYOUTS,
-    LEARNER,
-    TASK_ASSIGNORS,
-    TASK_ASSIGNORS_2_3,
-    TASK_ASSIGNORS_2_6,
-    TASK_ASSIGNORS_3_0,
-    TASK_ASSIGNORS_3_4,
-    TaskAssignor,
-)
-from kemu.protocol.streams.threads import ThreadPlacement
+from kemu.protocol.streams.modes import LAYOUTS, LEARNER, THREAD_DIES, Layout, ThreadPlacement
+
+if TYPE_CHECKING:
+    from kemu.protocol.streams.registry import TaskAssignor
 
 EAGER_ONLY = (RebalanceProtocol.EAGER,)
 BOTH = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
@@ -64,19 +56,27 @@ TASK_RULES = TaskRules()
 class StreamsRelease:
     """The defaults of a release's instances.
 
+    ``assignors_of``: the release of the task assignors; "": they visit tasks and clients in order.
     ``layout``: the metadata that members write (learners have a separate layout); None: the layout that the task
     assignor needs. ``process_id_on_disk``: whether a restarted instance keeps its process id (KAFKA-10716).
     ``uses_nonce``: whether metadata differs each time a thread requests a rebalance (KAFKA-10455).
     """
 
     config: StreamsConfig = field(factory=StreamsConfig)
-    task_assignors: Mapping[str, TaskAssignor] = field(factory=lambda: TASK_ASSIGNORS)
+    assignors_of: str = ""
     protocols: tuple[RebalanceProtocol, ...] = BOTH
     layout: Layout | None = None
     process_id_on_disk: bool = True
     placement: ThreadPlacement = ThreadPlacement.TOGETHER
     uses_nonce: bool = True
     task_rules: TaskRules = TASK_RULES
+
+    @property
+    def task_assignors(self) -> "Mapping[str, TaskAssignor]":
+        """The task assignors by name."""
+        from kemu.protocol.streams.registry import TASK_ASSIGNORS_OF  # late: many runs have no Streams application
+
+        return TASK_ASSIGNORS_OF[self.assignors_of]
 
     def placement_for(self, task_assignor: str) -> ThreadPlacement:
         """The rule that distributes an instance's tasks to its threads."""
@@ -97,7 +97,7 @@ STREAMS_OF_PAGE = StreamsRelease(task_rules=TaskRules(restores_after_missed_gene
 """The release of KIP-429's page: learners, which never shipped."""
 STREAMS_2_3 = StreamsRelease(
     _STICKY,
-    TASK_ASSIGNORS_2_3,
+    "2.3",
     EAGER_ONLY,
     Layout.STICKY,
     process_id_on_disk=False,
@@ -106,14 +106,14 @@ STREAMS_2_3 = StreamsRelease(
 STREAMS_2_4 = evolve(STREAMS_2_3, protocols=BOTH, placement=ThreadPlacement.STICKY_OR_IN_TURN)
 STREAMS_2_6 = StreamsRelease(
     _HIGH_AVAILABILITY_2_6,
-    TASK_ASSIGNORS_2_6,
+    "2.6",
     BOTH,
     Layout.HIGH_AVAILABILITY,
     placement=ThreadPlacement.COPIES_APART,
 )
 STREAMS_2_8 = evolve(STREAMS_2_6, config=_HIGH_AVAILABILITY)
-STREAMS_3_0 = evolve(STREAMS_2_8, task_assignors=TASK_ASSIGNORS_3_0)
-STREAMS_3_4 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_3_4, BOTH, Layout.HIGH_AVAILABILITY)
+STREAMS_3_0 = evolve(STREAMS_2_8, assignors_of="3.0")
+STREAMS_3_4 = StreamsRelease(_HIGH_AVAILABILITY, "3.4", BOTH, Layout.HIGH_AVAILABILITY)
 
 
 def consumer_of_streams(config: ConsumerConfig) -> ConsumerConfig:

@@ -10,36 +10,12 @@ Source: Kafka's ``StreamsPartitionAssignor``: ``assignTasksToThreads`` and its p
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from enum import StrEnum
 from typing import NamedTuple
 
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId
+from kemu.protocol.streams.modes import ThreadPlacement
 from kemu.protocol.streams.tasks import TaskId, in_order
-
-
-class ThreadPlacement(StrEnum):
-    """A release's rule for distributing an instance's tasks to its threads."""
-
-    IN_TURN = "in turn"
-    """2.3: active tasks are dealt to the threads in turn regardless of their owners, and so are standbys. In Kafka the
-    threads are a hash set; here they are ordered by name, as in 2.4.
-    """
-    STICKY_OR_IN_TURN = "sticky or in turn"
-    """2.4 and 2.5: active tasks stay with their owners if no thread exceeds its share and no task comes from another
-    instance. Otherwise active tasks are dealt in turn, for this instance and all later instances. Standbys are dealt in
-    turn.
-    """
-    COPIES_APART = "copies apart"
-    """2.6 to 3.1: tasks with state remain where possible; tasks without state even out the loads, in turn. Copies are
-    dealt without regard to other tasks (KAFKA-12959).
-    """
-    TOGETHER = "together"
-    """3.2 and later: copies are part of the threads' loads, and tasks without state are dealt last, regardless of their
-    owners.
-    """
-    KEEPING = "keeping"
-    """KIP-429's learners, where the page is silent: the rule of 3.2, but tasks without state remain where possible."""
 
 
 class Bucketed(NamedTuple):

@@ -16,7 +16,7 @@ from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.text.toml_text import toml_key, toml_value
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.assign.registry import ASSIGNORS
-from kemu.protocol.consumer_group.reconciling import ReconcilingState
+from kemu.protocol.consumer_group.states import ReconcilingState
 from kemu.protocol.names import CLASSIC, CONSUMER, broker_host, consumer_host
 from kemu.tools.diagnosis.reproduction import (
     Basis,

@@ -16,7 +16,8 @@ from fractions import Fraction
 from typing import Any
 
 from kemu.protocol.frozen import frozen
-from kemu.protocol.streams.learner import PICKS, LearnerConfig, StreamsMember
+from kemu.protocol.streams.learner import LearnerConfig, StreamsMember
+from kemu.protocol.streams.modes import PICKS
 from kemu.protocol.streams.registry import client_of, member_of
 from kemu.protocol.streams.tasks import MAX_LAG, UNKNOWN_LAG, ClientId, ClientState, TaskConfig, TaskId, task_id
 from kemu.tools.kafka_files.input_files import BadFile, json_of

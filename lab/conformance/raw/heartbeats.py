@@ -19,9 +19,10 @@ from kemu.actors.coordinator.consumer_group.heartbeats import (
     removed,
 )
 from kemu.actors.coordinator.consumer_group.regexes import resolved
-from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, Topic
+from kemu.actors.coordinator.consumer_group.state import ConsumerGroup
 from kemu.protocol.consumer_group.assignors import ASSIGNORS_4_0_0
 from kemu.protocol.consumer_group.rules import RULES_4_0_1
+from kemu.protocol.consumer_group.states import Topic
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat, TopicNumbers
 

@@ -6,14 +6,9 @@ from pathlib import Path
 from attrs import frozen
 
 from kemu.actors.coordinator.consumer_group.heartbeats import ConsumerGroupConfig, HeartbeatAnswers, removed
-from kemu.actors.coordinator.consumer_group.state import (
-    ConsumerGroup,
-    ConsumerMember,
-    GroupEpochRecord,
-    MemberRecord,
-    Topic,
-)
+from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, ConsumerMember, GroupEpochRecord, MemberRecord
 from kemu.protocol.consumer_group.shares import Share, replayed
+from kemu.protocol.consumer_group.states import Topic
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
 from lab.conformance.oracles import Json, OtherAnswer, recording_text
 from lab.conformance.target_assignors.cases import share_of, stored_targets

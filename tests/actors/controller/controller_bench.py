@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kemu.actors.controller.batch import ControlBatch
-from kemu.actors.controller.context import Leadership, LiveBroker, PartitionPhase, ReplicaPhase
+from kemu.actors.controller.context import Leadership, LiveBroker
 from kemu.actors.controller.controller import Controller
+from kemu.actors.controller.phases import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.rules import RULES, ControllerRules
 from kemu.actors.controller.transactions import Work
 from kemu.actors.machine import Note

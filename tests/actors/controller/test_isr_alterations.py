@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from kemu.actors.controller.context import PartitionPhase
 from kemu.actors.controller.dispatch import Task
 from kemu.actors.controller.elections import Strategy
+from kemu.actors.controller.phases import PartitionPhase
 from kemu.actors.controller.rules import RULES
 from kemu.actors.machine import Caller
 from kemu.protocol.errors import ErrorCode

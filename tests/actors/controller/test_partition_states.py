@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from kemu.actors.controller.batch import BatchNotEmpty
-from kemu.actors.controller.context import PartitionPhase
 from kemu.actors.controller.elections import Strategy
+from kemu.actors.controller.phases import PartitionPhase
 from kemu.actors.controller.transactions import ControllerMoved, delete
 from kemu.protocol.messages.store import StoreCode, StoreOpKind
 from kemu.protocol.nodes import CONTROLLER_EPOCH, PartitionState, config_data, epoch_data, topic_config_path

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from kemu.actors.controller.context import PartitionPhase
-from kemu.actors.controller.reassignment_work import REASSIGNED
+from kemu.actors.controller.phases import PartitionPhase
 from kemu.actors.controller.rules import RULES, ControllerRules
 from kemu.protocol.dynamic_configs import ConfigResource
 from kemu.protocol.errors import ErrorCode
@@ -32,6 +31,7 @@ from kemu.protocol.nodes import (
     topic_path,
 )
 from kemu.protocol.notes.replication import (
+    REASSIGNED,
     NodeWritten,
     ReassignmentBlocked,
     ReassignmentFinished,

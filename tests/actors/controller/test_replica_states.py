@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from kemu.actors.controller.context import ReplicaPhase
+from kemu.actors.controller.phases import ReplicaPhase
 from kemu.actors.controller.transactions import ControllerMoved
 from kemu.protocol.messages.control import NO_EPOCH
 from kemu.protocol.nodes import CONTROLLER_EPOCH, PartitionState, epoch_data

@@ -8,8 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kemu.actors.controller.context import LiveBroker, PartitionPhase, ReplicaPhase
+from kemu.actors.controller.context import LiveBroker
 from kemu.actors.controller.elections import Strategy
+from kemu.actors.controller.phases import PartitionPhase, ReplicaPhase
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import PartitionState, state_path
 from tests.actors.controller.controller_bench import EPOCH, ControllerBench

@@ -1,6 +1,6 @@
 """Topic deletion, step by step against a bare store. Source: Kafka's TopicDeletionManagerTest."""
 
-from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
+from kemu.actors.controller.phases import PartitionPhase, ReplicaPhase
 from kemu.protocol.nodes import delete_path, topic_path
 from kemu.protocol.notes.replication import TopicDeleted, TopicDeletionHalted, TopicDeletionQueued
 from tests.actors.controller.controller_bench import ControllerBench

@@ -8,7 +8,8 @@ from kemu.actors.streams.thread import StreamThread
 from kemu.protocol.assign.base import Subscriber, Topics
 from kemu.protocol.commands import AssignNow, ReadPartitions
 from kemu.protocol.config import StreamsConfig
-from kemu.protocol.streams.metadata import Layout, StreamsGiven, decode_streams_subscription
+from kemu.protocol.streams.metadata import StreamsGiven, decode_streams_subscription
+from kemu.protocol.streams.modes import Layout
 from kemu.protocol.streams.registry import TASK_ASSIGNORS
 from kemu.protocol.streams.tasks import task_id
 from kemu.protocol.streams.topology import Subtopology, Topology

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kemu.actors.controller.context import ReplicaPhase
-from kemu.actors.controller.reassignment_work import REASSIGNED
+from kemu.actors.controller.phases import ReplicaPhase
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
@@ -23,6 +22,7 @@ from kemu.protocol.nodes import (
 )
 from kemu.protocol.notes.groups import AdminAnswered
 from kemu.protocol.notes.replication import (
+    REASSIGNED,
     BecameController,
     ControllerReady,
     ReassignmentStarted,

@@ -5,9 +5,10 @@ from itertools import pairwise
 import pytest
 
 from kemu.actors.coordinator.consumer_group.heartbeats import ConsumerGroupConfig, HeartbeatAnswers, removed
-from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, Topic
+from kemu.actors.coordinator.consumer_group.state import ConsumerGroup
 from kemu.protocol.consumer_group.assignors import ASSIGNORS_4_0_0
 from kemu.protocol.consumer_group.rules import RULES_4_0_1
+from kemu.protocol.consumer_group.states import Topic
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat, TopicNumbers
 from lab.conformance.rolling import FROM_MS, JOINED, LEFT, TOLD, RecordedHeartbeat, Rolling, delays_of, emulate, load
 

@@ -6,15 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from kemu.protocol.consumer_group.reconciling import (
-    CurrentAssignment,
-    Held,
-    Partition,
-    ReconcilingState,
-    TargetAssignment,
-    UnknownState,
-    reconciled,
-)
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Held, TargetAssignment, UnknownState, reconciled
 from kemu.protocol.consumer_group.rules import (
     RULES_4_0,
     RULES_4_0_1,
@@ -23,6 +15,7 @@ from kemu.protocol.consumer_group.rules import (
     RULES_4_3,
     ConsumerGroupRules,
 )
+from kemu.protocol.consumer_group.states import Partition, ReconcilingState
 from tests.case_files import load
 
 CASES = [each for each in load("consumer848.json")["vectors"] if each["kind"] == "current-assignment"]

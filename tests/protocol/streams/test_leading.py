@@ -11,13 +11,13 @@ from kemu.protocol.names import TopicPartition
 from kemu.protocol.streams.leading import TaskLeader
 from kemu.protocol.streams.metadata import (
     NO_FOLLOW_UP,
-    Layout,
     Learning,
     StreamsGiven,
     StreamsSubscription,
     decode_streams_assignment,
     encode_streams_subscription,
 )
+from kemu.protocol.streams.modes import Layout
 from kemu.protocol.streams.registry import TASK_ASSIGNORS, TaskAssignor
 from kemu.protocol.streams.tasks import LATEST_OFFSET, TaskAssignment, TaskId, task_id
 from kemu.protocol.streams.topology import Subtopology, Topology

@@ -11,7 +11,6 @@ from kemu.protocol.streams.metadata import (
     NO_FOLLOW_UP,
     NOT_LEAVING,
     Host,
-    Layout,
     Learning,
     StreamsGiven,
     StreamsSubscription,
@@ -20,6 +19,7 @@ from kemu.protocol.streams.metadata import (
     encode_streams_assignment,
     encode_streams_subscription,
 )
+from kemu.protocol.streams.modes import Layout
 from kemu.protocol.streams.tasks import TaskId, task_id
 from kemu.protocol.wire.codec import CodecError, UnsupportedVersion
 from tests.case_files import load

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+from kemu.protocol.streams.modes import ThreadPlacement
 from kemu.protocol.streams.releases import STREAMS_2_3, STREAMS_2_4, STREAMS_2_6, STREAMS_3_0, STREAMS_3_4
 from kemu.protocol.streams.tasks import TaskId, task_id
-from kemu.protocol.streams.threads import Bucketed, InstanceThreads, Placer, ThreadPlacement
+from kemu.protocol.streams.threads import Bucketed, InstanceThreads, Placer
 
 
 def tasks(names: str) -> list[TaskId]:

@@ -27,32 +27,24 @@ from kemu.actors.coordinator.consumer_group.state import (
     RecordedChange,
     TargetEpochRecord,
     TargetRecord,
-    Topics,
     TopicsRecord,
     share_of,
 )
 from kemu.actors.coordinator.consumer_group.subscribed import raise_epoch, subscribed_names
 from kemu.protocol.consumer_group.assignors import ASSIGNORS, ServerAssignor
 from kemu.protocol.consumer_group.balancing import PartitionOutOfRange
-from kemu.protocol.consumer_group.reconciling import (
-    CurrentAssignment,
-    Partition,
-    ReconcilingState,
-    TargetAssignment,
-    UnknownState,
-    reconciled,
-)
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment, TargetAssignment, UnknownState, reconciled
 from kemu.protocol.consumer_group.rules import RULES_4_0, ConsumerGroupRules
 from kemu.protocol.consumer_group.shares import (
     NOTHING,
     TargetMember,
-    TopicId,
     hash_order,
     member_order,
     partitions_of,
     same,
     table_of_copy,
 )
+from kemu.protocol.consumer_group.states import Partition, ReconcilingState, TopicId, Topics
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.messages.consumer_group import (

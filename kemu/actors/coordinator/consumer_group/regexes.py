@@ -15,11 +15,11 @@ from kemu.actors.coordinator.consumer_group.state import (
     GroupRecord,
     RecordedChange,
     RegexRecord,
-    Topics,
 )
 from kemu.actors.coordinator.consumer_group.subscribed import raise_epoch
 from kemu.protocol.consumer_group.rules import ConsumerGroupRules
 from kemu.protocol.consumer_group.shares import hash_order, table_of_copy
+from kemu.protocol.consumer_group.states import Topics
 from kemu.protocol.names import java_string_hash
 from kemu.protocol.topic_pattern import TopicPattern
 

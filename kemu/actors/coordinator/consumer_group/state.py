@@ -6,40 +6,17 @@ a record, for a write that fails.
 Source: Kafka 4.1 ``ConsumerGroup``, ``ModernGroup``, ``GroupMetadataManager.replay``.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from enum import Enum
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias, TypeVar
 
-from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
-from kemu.protocol.consumer_group.shares import NOTHING, Share, TimelineTable, TopicId, replayed
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment
+from kemu.protocol.consumer_group.shares import NOTHING, Share, TimelineTable, replayed
+from kemu.protocol.consumer_group.states import ConsumerGroupState, Partition, ReconcilingState, Topic, TopicId
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.group import JoinProtocol
 from kemu.protocol.names import CONSUMER, GroupId, MemberId
 
 V = TypeVar("V")
-
-
-class ConsumerGroupState(Enum):
-    """The state of a group, as described to admins."""
-
-    EMPTY = "Empty"
-    ASSIGNING = "Assigning"
-    """The target is older than the group's epoch."""
-    RECONCILING = "Reconciling"
-    STABLE = "Stable"
-
-
-@frozen
-class Topic:
-    """A topic of the cluster: its id, its number of partitions, and the racks of each partition's replicas (4.1+)."""
-
-    name: str
-    topic_id: TopicId
-    partitions: int
-    racks: tuple[tuple[str, ...], ...] = ()
-
-
-Topics: TypeAlias = Mapping[str, Topic]
 
 
 @frozen

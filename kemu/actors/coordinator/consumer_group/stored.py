@@ -23,13 +23,13 @@ from kemu.actors.coordinator.consumer_group.state import (
     RegexRecord,
     TargetEpochRecord,
     TargetRecord,
-    Topic,
     TopicsRecord,
     share_of,
 )
 from kemu.actors.machine import Record
-from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Held, Partition, ReconcilingState
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Held
 from kemu.protocol.consumer_group.shares import Share
+from kemu.protocol.consumer_group.states import Partition, ReconcilingState, Topic
 from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.group import JoinProtocol
 from kemu.protocol.names import GroupId

@@ -15,11 +15,10 @@ from kemu.actors.coordinator.consumer_group.state import (
     ConsumerMember,
     GroupEpochRecord,
     RecordedChange,
-    Topic,
-    Topics,
     TopicsRecord,
 )
 from kemu.protocol.consumer_group.rules import ConsumerGroupRules
+from kemu.protocol.consumer_group.states import Topic, Topics
 
 _HASH_BYTES = 8
 

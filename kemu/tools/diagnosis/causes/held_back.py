@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from kemu.protocol.consumer_group.reconciling import ReconcilingState
+from kemu.protocol.consumer_group.states import ReconcilingState
 from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
 from kemu.tools.incident.incident import SECOND, Incident, apart_us, client_of
 from kemu.tools.incident.words import plural

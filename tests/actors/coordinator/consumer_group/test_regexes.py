@@ -13,8 +13,9 @@ from kemu.actors.coordinator.consumer_group.heartbeats import (
     removed,
 )
 from kemu.actors.coordinator.consumer_group.regexes import LEAST_INTERVAL_MS, resolved
-from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, GroupEpochRecord, RegexRecord, Topic
+from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, GroupEpochRecord, RegexRecord
 from kemu.protocol.consumer_group.rules import RULES_4_0, RULES_4_0_1, RULES_4_1, RULES_4_3, ConsumerGroupRules
+from kemu.protocol.consumer_group.states import Topic
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
 

@@ -11,8 +11,9 @@ from kemu.actors.coordinator.consumer_group.heartbeats import (
     HeartbeatRefused,
     removed,
 )
-from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, RegexRecord, Topic
+from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, RegexRecord
 from kemu.protocol.consumer_group.rules import RULES_4_0, RULES_4_0_1, RULES_4_1, RULES_4_2, RULES_4_3
+from kemu.protocol.consumer_group.states import Topic
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat, TopicNumbers
 from tests.actors.coordinator.coordinator_harness import Bench

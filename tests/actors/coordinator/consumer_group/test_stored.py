@@ -13,12 +13,12 @@ from kemu.actors.coordinator.consumer_group.state import (
     RegexRecord,
     TargetEpochRecord,
     TargetRecord,
-    Topic,
     TopicsRecord,
 )
 from kemu.actors.coordinator.consumer_group.stored import decoded, encoded
 from kemu.actors.coordinator.replay import replay
-from kemu.protocol.consumer_group.reconciling import CurrentAssignment, ReconcilingState
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment
+from kemu.protocol.consumer_group.states import ReconcilingState, Topic
 from kemu.protocol.messages.group import JoinProtocol
 from kemu.protocol.messages.records import StoredOffset, offset_record
 
