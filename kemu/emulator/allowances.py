@@ -236,6 +236,18 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "tests/emulator/checkers/test_fields.py::test_an_offset_delete_without_a_report_may_be_in_the_log",
     ),
     Allowance(
+        "operators-commit-without-a-report",
+        ("fields: wrong", "commits: position-not-committed"),
+        "A coordinator received a commit of an operator at this offset, did not report it or answer that it was not"
+        " written, and reported no later commit.",
+        "Kafka 3.4 GroupMetadataManager.storeOffsets, 4.0 CoordinatorRuntime: a commit that is in the log when its"
+        " time ends, or when the coordinator ends, may reach the next leader",
+        ("kemu.emulator.watching.group_commits:GroupCommits.unreported",),
+        "tests/emulator/checkers/test_fields.py::test_a_commit_of_an_operator_without_a_report_may_be_in_the_log",
+        "tests/emulator/checkers/test_causes.py::"
+        "test_a_member_may_start_at_an_operators_commit_that_no_coordinator_reported",
+    ),
+    Allowance(
         "controller-without-a-context",
         ("fields: wrong",),
         "The controller resigned and has not been ready again: it read its own node of a former session.",

@@ -406,7 +406,8 @@ class CommitsChecker(Checker):
     def _judge_position(self, seen: Seen, fact: PositionSet, work: _Work, at: TopicPartition) -> None:
         kept = self.panel.progress.kept_in_log
         asked = fact.why == COMMITTED or (work.starts and fact.why not in (SEEK, TRUNCATED))
-        if asked and work.must_start_at >= 0 and (fact.why != COMMITTED or fact.offset < work.must_start_at):
+        is_wrong = asked and work.must_start_at >= 0 and (fact.why != COMMITTED or fact.offset < work.must_start_at)
+        if is_wrong and fact.offset not in self.panel.commits.unreported(fact.group, at):
             self._starts_wrongly(seen, fact, at, f"{work.must_start_at} was committed")
         if fact.why == COMMITTED:
             # A commit in the groups' log counts even if its coordinator was deposed before it reported the commit.

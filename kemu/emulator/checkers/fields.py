@@ -477,7 +477,10 @@ class Fields(Checker):
             right, known_since = self.panel.commits.of(group, at), self._since_deleted.get(group)
             if row.offset == NOTHING and at in self._deletes.get(group, ()):
                 continue
-            if row.error is ErrorCode.NONE and row.offset < right and (known_since is None or at in known_since):
+            is_known = known_since is None or at in known_since
+            if row.error is ErrorCode.NONE and row.offset < right and is_known:
+                if row.offset in self.panel.commits.unreported(group, at):
+                    continue
                 self._say(seen, fact, f"offset of {at[0]}-{at[1]}", row.offset, f"{right} or more")
 
     def _deletes_offsets(self, seen: Seen, fact: Received) -> None:

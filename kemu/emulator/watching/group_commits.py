@@ -8,18 +8,42 @@ of a partition.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from kemu.emulator.facts import DiskTailLost, Seen, each_of
+from kemu.actors.machine import Received, Send
+from kemu.emulator.facts import DiskTailLost, Seen, each_of, received, sent
 from kemu.emulator.watching.group_records import GroupRecords
 from kemu.emulator.watching.logs import WatchedLogs
-from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition, shared
+from kemu.emulator.watching.topic_names import TopicNames
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import OffsetCommit, OffsetCommitReply
+from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, UNKNOWN_MEMBER, ActorName, GroupId, TopicPartition, shared
 from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemoved
 from kemu.protocol.notes.replication import BecameLeader, LogCleaned
 
 NOTHING = -1
 """The committed offset of a partition without a commit."""
 Key = tuple[GroupId, TopicPartition]
+
+
+MAYBE_WRITTEN = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT)
+"""Errors of a commit that the coordinator may have written to its log, where the commit can be replicated later.
+
+Source: Kafka 3.4 ``GroupMetadataManager.storeOffsets``; 4.0 ``CoordinatorOperationExceptionHelper``.
+"""
+_ENDED = -1
+
+
+class OperatorCommit(NamedTuple):
+    """A commit without a member that a coordinator received and did not report. It may be in the group's log.
+
+    ``life``: the life of the coordinator; ``_ENDED`` after an answer with an error.
+    """
+
+    actor: ActorName
+    life: int
+    group: GroupId
+    offsets: dict[TopicPartition, int]
 
 
 class CommittedOffset:
@@ -49,6 +73,7 @@ class GroupCommits:
         logs: WatchedLogs,
         is_current: Callable[[Seen], bool],
         log_of: Callable[[GroupId], TopicPartition | None],
+        topic_names: TopicNames,
     ) -> None:
         self.last: list[tuple[OffsetCommitted, CommittedOffset, int, bool]] = []
         """Each offset of the last commit: the fact, the account, the committed offset before, and whether the
@@ -66,7 +91,12 @@ class GroupCommits:
         """Log of groups -> end of the part that a broker has cleaned."""
         self._late: tuple[Seen, LateCommit] | None = None
         """The last late commit."""
+        self._topic_names = topic_names
+        self._unreported: dict[tuple[ActorName, int, int], OperatorCommit] = {}
+        """(coordinator, connection, request id) -> the commit."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
+            received(OffsetCommit): self._asked,
+            sent(OffsetCommitReply): self._answered,
             LateCommit: self._is_late,
             OffsetCommitted: each_of(self._commits),
             OffsetRemoved: self._removes,
@@ -93,6 +123,24 @@ class GroupCommits:
         """The partitions with a committed offset of a group."""
         return (at for at, account in self._accounts.get(group, _NO_ACCOUNTS).items() if account.offset != NOTHING)
 
+    def unreported(self, group: GroupId, at: TopicPartition) -> list[int]:
+        """The offsets of commits without a member that may be in the log after the last reported commit."""
+        commits = self._unreported.values()
+        return [commit.offsets[at] for commit in commits if commit.group == group and at in commit.offsets]
+
+    def _asked(self, seen: Seen, fact: Received) -> None:
+        request: OffsetCommit = fact.message
+        if request.generation == NO_GENERATION and request.member_id == UNKNOWN_MEMBER:
+            offsets = {self._topic_names.partition_of(row): row.offset for row in request.offsets}
+            commit = OperatorCommit(seen.actor, seen.life, request.group, offsets)
+            self._unreported[seen.actor, fact.connection, fact.request_id] = commit
+
+    def _answered(self, seen: Seen, fact: Send) -> None:
+        key = seen.actor, fact.connection, fact.request_id
+        commit = self._unreported.pop(key, None)
+        if commit is not None and any(row.error in MAYBE_WRITTEN for row in fact.message.outcomes):
+            self._unreported[key] = commit._replace(life=_ENDED)
+
     def _is_late(self, seen: Seen, fact: LateCommit) -> None:
         self._late = seen, fact
 
@@ -111,6 +159,8 @@ class GroupCommits:
         log = self._log_of(group)
         records = None if log is None else self._logs.of(log).records
         self.is_current = is_current = self._coordinates(seen)
+        if self._unreported and is_current:
+            self._supersede(seen, group, facts)
         self.last = last = []
         for fact in facts:
             account = accounts.get((fact.topic, fact.partition))
@@ -124,6 +174,15 @@ class GroupCommits:
                 if account.kept is None:
                     account.kept = GroupRecords()
                 account.kept.write(fact.position, fact.offset, records)
+
+    def _supersede(self, seen: Seen, group: GroupId, facts: Sequence[OffsetCommitted]) -> None:
+        """Forget unreported commits that can only be before these commits in the log: those of other coordinators, and
+        those that had ended.
+        """
+        for commit in self._unreported.values():
+            if commit.group == group and commit[:2] != (seen.actor, seen.life):
+                for fact in facts:
+                    commit.offsets.pop((fact.topic, fact.partition), None)
 
     def _removes(self, seen: Seen, fact: OffsetRemoved) -> None:
         account = self.account(fact.group, (fact.topic, fact.partition))

@@ -26,6 +26,7 @@ from kemu.emulator.facts import (
     RunStarted,
     Seen,
     TopicGrown,
+    kind_of,
 )
 from kemu.emulator.watching.applications import WatchedApplications
 from kemu.emulator.watching.coordinators import Coordinators
@@ -252,12 +253,12 @@ class Panel:
         """Each broker's copy of each partition."""
         self.logs = WatchedLogs(self.copies, self.former)
         """The records in the logs, and the records that members read."""
-        self.commits = GroupCommits(self.logs, self.is_current, self.log_of)
+        self.topic_names = TopicNames()
+        """The names of topics by id."""
+        self.commits = GroupCommits(self.logs, self.is_current, self.log_of, self.topic_names)
         """The committed offsets of groups."""
         self.ranges = WatchedRanges(self.logs, self.commits, self.is_current, self.log_of)
         """The two commit logs of groups in KIP-333's mode."""
-        self.topic_names = TopicNames()
-        """The names of topics by id."""
         self.progress = WatchedProgress(self.logs, self.commits, self.ranges, self.topic_names)
         """The progress of groups: records processed, skipped and committed."""
         self.memberships = Memberships(self.is_current)
@@ -332,7 +333,7 @@ class Panel:
 
     def see(self, seen: Seen) -> None:
         """Update the panel with one fact."""
-        for handler in self.handlers_of(type(seen.fact)):
+        for handler in self.handlers_of(kind_of(seen.fact)):
             handler(seen, seen.fact)
 
     def _take(self, seen: Seen, fact: Any) -> None:

@@ -294,6 +294,23 @@ def test_a_real_client_that_deletes_a_group_or_offsets_removes_those_only(story,
     assert story.kinds(CommitsChecker(retention_us=3_600_000_000)) == kinds
 
 
+@pytest.mark.parametrize(("start", "kinds"), [(3, []), (4, ["position-not-committed"])])
+def test_a_member_may_start_at_an_operators_commit_that_no_coordinator_reported(story, start, kinds):
+    """It was written and replicated, and the coordinator ended before its answer (kafka-3.4 operated, seed 9237)."""
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.become("PreparingRebalance")
+    story.revoke("c1", "0")
+    story.revoke("c2", "1")
+    asked = OffsetCommit(group=GROUP, offsets=(OffsetToCommit(topic=TOPIC, partition=0, offset=3),))
+    story.by(COORDINATOR, Received("admin", 1, 7, 5, asked))
+    story.complete(2, "c1", "c2")
+    story.become("Stable")
+    story.take("c2", 2, "0 1", starts=[start, 0])
+
+    assert story.kinds(CommitsChecker()) == kinds
+
+
 def test_an_operator_who_deletes_another_group_is_no_excuse(story):
     story.process("c1", 0, 0, 8)
     story.committed("c1", 0, 8)

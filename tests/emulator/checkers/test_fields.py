@@ -34,15 +34,18 @@ from kemu.protocol.messages.group import (
     JoinGroup,
     JoinGroupReply,
     OffsetCommit,
+    OffsetCommitReply,
     OffsetDelete,
     OffsetFetch,
     OffsetFetchReply,
+    OffsetOutcome,
+    OffsetToCommit,
     SyncGroup,
     TopicPartitions,
 )
 from kemu.protocol.messages.store import OpenSession, OpenSessionReply, Ping, StoreCode
 from kemu.protocol.nodes import CONTROLLER_EPOCH, PartitionState, state_data, state_path
-from kemu.protocol.notes.groups import GroupBecame, OffsetCommitted
+from kemu.protocol.notes.groups import GroupBecame, GroupLoaded, GroupUnloaded, OffsetCommitted
 from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
@@ -295,6 +298,42 @@ def test_an_offset_delete_without_a_report_may_be_in_the_log(
     told.gets(B, "c1", OffsetFetch(group="g", topics=None), 2)
     row = FetchedOffset(topic="orders", partition=0, offset=offset, error=ErrorCode.NONE)
     told.replies(B, "c1", OffsetFetchReply(offsets=(row,)), 2)
+
+    assert told.said() == said
+
+
+@pytest.mark.parametrize(
+    ("error", "later", "offset", "said"),
+    [
+        (None, "", 5, []),
+        (ErrorCode.REQUEST_TIMED_OUT, "", 5, []),
+        (ErrorCode.UNKNOWN_MEMBER_ID, "", 5, ["wrong"]),
+        (None, "", 6, ["wrong"]),
+        (None, B, 5, []),  # it was perhaps written before the operator's
+        (ErrorCode.REQUEST_TIMED_OUT, B, 5, ["wrong"]),
+        (None, "b1/coordinator", 5, ["wrong"]),
+    ],
+)
+def test_a_commit_of_an_operator_without_a_report_may_be_in_the_log(
+    told: Wired, error: ErrorCode | None, later: str, offset: int, said: list[str]
+) -> None:
+    """The next coordinator reads it if it was replicated (kafka-3.4 operated, seed 9237). Later commits replace it."""
+    told.note(B, GroupBecame(group="g", old="Empty", new="PreparingRebalance", generation=0, why=""))
+    committed = OffsetCommitted(group="g", topic="orders", partition=0, offset=7, member_id="m", generation=1)
+    told.note(B, committed)
+    asked = OffsetCommit(group="g", offsets=(OffsetToCommit(topic="orders", partition=0, offset=5),))
+    told.gets(B, "admin", asked, 1)
+    if error is not None:
+        outcome = OffsetOutcome(topic="orders", partition=0, error=error)
+        told.replies(B, "admin", OffsetCommitReply(outcomes=(outcome,)), 1)
+    if later:
+        if later != B:
+            told.note(B, GroupUnloaded(group="g"))
+            told.note(later, GroupLoaded(group="g", state="Empty", generation=0, members=()))
+        told.note(later, committed)
+    told.gets(later or B, "c1", OffsetFetch(group="g", topics=None), 2)
+    row = FetchedOffset(topic="orders", partition=0, offset=offset, error=ErrorCode.NONE)
+    told.replies(later or B, "c1", OffsetFetchReply(offsets=(row,)), 2)
 
     assert told.said() == said
 

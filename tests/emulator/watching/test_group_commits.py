@@ -4,6 +4,7 @@ from kemu.emulator.facts import Seen
 from kemu.emulator.watching.copies import Copies
 from kemu.emulator.watching.group_commits import NOTHING, GroupCommits
 from kemu.emulator.watching.logs import WatchedLogs
+from kemu.emulator.watching.topic_names import TopicNames
 from kemu.protocol.names import OFFSETS_TOPIC
 from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved, RecordsAppended
 from kemu.protocol.notes.replication import BecameLeader, LogCleaned
@@ -17,7 +18,7 @@ class Watched:
     def __init__(self) -> None:
         self.copies = Copies()
         self.logs = WatchedLogs(self.copies)
-        self.commits = GroupCommits(self.logs, lambda seen: seen.actor != "zombie", lambda group: LOG)
+        self.commits = GroupCommits(self.logs, lambda seen: seen.actor != "zombie", lambda group: LOG, TopicNames())
         self.life, self.end = 1, 0
 
     def leads(self, epoch: int, kept: int, broker: str = "", life: int = 1) -> None:

@@ -8,6 +8,7 @@ from kemu.emulator.watching.group_commits import GroupCommits
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.emulator.watching.progress import ANY, GroupProgress, Records, count, pieces_of
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
+from kemu.emulator.watching.topic_names import TopicNames
 
 FIRST, SECOND, THIRD = (0, 1), (2, 1), (3, 1)
 
@@ -21,7 +22,7 @@ def log_of(*runs: tuple[Term, int], end: int) -> EpochLog:
 
 def group(committed: int, *done: tuple[int, int, Term]) -> GroupProgress:
     logs = WatchedLogs(Copies())
-    commits = GroupCommits(logs, lambda seen: True, lambda name: None)
+    commits = GroupCommits(logs, lambda seen: True, lambda name: None, TopicNames())
     commits.account("g", ("t", 0)).offset = committed
     progress = GroupProgress("g", ("t", 0), commits, WatchedRanges(logs, commits, lambda seen: True, lambda name: None))
     for piece in done:
