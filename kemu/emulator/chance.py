@@ -43,7 +43,7 @@ class Stream:
 
 LEAST_AHEAD, MOST_AHEAD = 4, 64
 """Bounds of the number of words that a stream without a generator draws at once: as many as it has drawn before."""
-MOST_DRAWS = 2_048
+MOST_DRAWS = 256
 """First draws of a stream for which no generator is kept: to make it again, it must repeat all draws before."""
 
 

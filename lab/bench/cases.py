@@ -182,7 +182,7 @@ def _one_more_member(members: int, draws: str) -> dict[str, float]:
         return held_bytes
 
     few, began_s = 10, time.process_time()
-    held(few)  # fills caches
+    held(members)  # fills caches, and Python's table of strings, which doubles at some number of them
     one_more = (held(members) - held(few)) / (members - few)
     return {"cpu_s": time.process_time() - began_s, "bytes_per_member": one_more, "memory_mb": _memory_mb()}
 
