@@ -17,7 +17,7 @@ FOUND = (
     ("delete-while-reassigning", 172, False, "a log that was left over keeps its broker out of a topic created again"),
     ("delete-while-reassigning", 140, False, "records are back that were lost, and their batches come again"),
     ("delete-while-reassigning", 186, False, "a log that was left over is in the ISR of a topic created again"),
-    ("delete-while-reassigning", 16, False, "a log that was left over keeps its broker out, another one stands still"),
+    ("delete-while-reassigning", 436, False, "a log that was left over keeps its broker out, another one stands still"),
     ("delete-while-reassigning", 15, True, "a log that was left over is taken for that of a topic created again"),
 )
 """Seeds that were once not as they should be, whether as the preset is, and what a checker did not know of Kafka.
@@ -40,7 +40,7 @@ FOUND_SINCE = (
 NAMED = {
     ("brokers-join-under-load", 236): (LEFT_OVER_LOG,),
     ("brokers-join-under-load", 285): (LEFT_OVER_LOG,),
-    ("delete-while-reassigning", 16): (LOG_OF_ANOTHER_TOPIC, LEFT_OVER_LOG),
+    ("delete-while-reassigning", 436): (LOG_OF_ANOTHER_TOPIC, LEFT_OVER_LOG),
 }
 """What of them does not get well again, for Kafka's own reasons: the verdict names it."""
 
