@@ -668,8 +668,9 @@ class _Tally:
 @cache
 def vocabulary() -> str:
     """Return a digest of the names and fields of all messages, notes, facts and commands, 16 hexadecimal digits."""
-    values = [each for each in VALUES.items() if "emulator.plan" not in each[1].__module__]  # traces have no actions
-    known = [(name, getattr(cls, "__slots__", ())) for name, cls in values]
+    import kemu.emulator.plan.actions  # noqa: F401 - late: declares the actions, which are values, too
+
+    known = [(name, getattr(cls, "__slots__", ())) for name, cls in VALUES.items()]
     known += [
         (f"{spec.name} {spec.kind.name} {spec.versions}", getattr(spec.cls, "__slots__", ())) for spec in SPECS.values()
     ]
