@@ -58,8 +58,8 @@ class RunCost(NamedTuple):
 
 def cost_of(scenario: "Scenario") -> RunCost:
     """Return the estimated cost of one run. Recovery after the load is short; a run that does not recover is longer."""
-    if scenario.plan:
-        from kemu.emulator.plan.actions import AddMembers, GrowTopic, RollingRestart, RollingUpgrade
+    from kemu.emulator.plan.actions import AddMembers, GrowTopic, RollingRestart, RollingUpgrade
+
     actions = [entry.action for entry in scenario.plan]
     added = {each.group: each.count for each in actions if isinstance(each, AddMembers)}
     members = {name: group.members + added.get(name, 0) for name, group in scenario.groups.items()}

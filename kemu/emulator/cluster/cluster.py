@@ -27,6 +27,7 @@ from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
+from kemu.emulator.plan.actions import DeleteTopic, PartitionsReassignment
 from kemu.emulator.plan.known import role_of
 from kemu.emulator.plan.stage import ReplicatedOperators
 from kemu.emulator.scenario.scenario import Scenario
@@ -194,8 +195,6 @@ class Cluster(ABC):
                 topics=tuple((name, topic.partitions) for name, topic in self.scenario.topics.items()),
             )
         )
-        if self.scenario.plan:
-            from kemu.emulator.plan.actions import PartitionsReassignment  # late: many scenarios have no plan
         moves = [each.action for each in self.scenario.plan if isinstance(each.action, PartitionsReassignment)]
         if moves:
             sizes = [(name, topic.record_bytes) for name, topic in self.scenario.topics.items()]
@@ -463,8 +462,6 @@ class Cluster(ABC):
         ``KafkaApis.handleUpdateMetadataRequest``, ``handleOffsetCommitRequest``).
         """
         may_join = bool(self.scenario.clients.hosts()) and self.releases.coordinator_rules_of(broker).consumer_protocol
-        if self.scenario.plan:
-            from kemu.emulator.plan.actions import DeleteTopic  # late, as above
         deletes = any(isinstance(entry.action, DeleteTopic) for entry in self.scenario.plan)
         return bool(self.scenario.consumer_protocol_groups) or may_join or deletes
 

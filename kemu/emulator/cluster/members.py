@@ -13,6 +13,7 @@ from kemu.emulator.cluster.member_draws import member_draws
 from kemu.emulator.cluster.releases import Releases
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.world import World
+from kemu.emulator.plan.actions import RollingUpgrade
 from kemu.emulator.scenario.groups import EARLIEST, GroupSpec
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.scenario.scenario import Scenario
@@ -225,8 +226,6 @@ class MemberHosts:
         """
         self._check_consumer_protocol()
         checked: set[tuple[str, MemberSpec]] = set()
-        if self._scenario.plan:
-            from kemu.emulator.plan.actions import RollingUpgrade  # late: many scenarios have no plan
         upgrades = [entry.action for entry in self._scenario.plan if isinstance(entry.action, RollingUpgrade)]
         for host, group, number in self._scenario.member_names():
             stages = [self.spec_of(host)]
@@ -257,8 +256,6 @@ class MemberHosts:
             text = '"consumer" needs one profile for all brokers and members, kafka-4.0 or later'
             text += ': set profile = "kafka-4.0"'
             problems += [Problem(("groups", name, "config", "group.protocol"), text) for name in names]
-        if self._scenario.plan:
-            from kemu.emulator.plan.actions import RollingUpgrade  # late, as above
         for entry in self._scenario.plan:
             action = entry.action
             if isinstance(action, RollingUpgrade) and action.group in names and action.profile:
@@ -274,8 +271,6 @@ def _assignors_named(scenario: Scenario) -> Iterator[str]:
         yield from spec.assignors
         for member in spec.overrides.values():
             yield from member.assignors
-    if scenario.plan:
-        from kemu.emulator.plan.actions import RollingUpgrade  # late, as above
     for entry in scenario.plan:
         if isinstance(entry.action, RollingUpgrade):
             yield from entry.action.assignors

@@ -13,6 +13,7 @@ from kemu.emulator.engine.rules import SplitRule, said_api
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
 from kemu.emulator.injection.ongoing import EntryStage, Ongoing
+from kemu.emulator.injection.scope import links_hit
 from kemu.emulator.plan.action import Action, kind_of
 from kemu.emulator.plan.entries import At, Noted, Plan, Receives, Sends, Trigger, When, entry_to_dict
 from kemu.emulator.plan.stage import Operators, Outcome
@@ -213,8 +214,6 @@ class Injector:
         return do
 
     def _do(self, index: int, action: Action) -> Outcome:
-        from kemu.emulator.injection.scope import links_hit  # late: many scenarios have no plan
-
         kind = kind_of(action)
         outcome = action.apply(EntryStage(self._ongoing, index, kind))
         text = action.words()

@@ -9,6 +9,7 @@ from typing import Any
 
 from kemu.emulator.past_bugs.registry import PAST_BUGS, scenario_text
 from kemu.emulator.plan.action import keys_of
+from kemu.emulator.plan.actions import ACTIONS, Heal
 from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.keys import declared
 from kemu.emulator.scenario.presets import preset_names, preset_text
@@ -21,6 +22,7 @@ from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.kafka_keys import NOT_EMULATED, fields_of
 from kemu.emulator.text.tables import Path as KeyPath
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.emulator.text.toml_lines import key_lines, line_of
 from kemu.protocol.config import (
     GROUP_PROTOCOLS,
     BrokerConfig,
@@ -75,8 +77,6 @@ def scenario_from_toml(text: str, *, source: str = "", name: str = "") -> Scenar
     try:
         return scenario_from_dict(data, name=name)
     except ScenarioError as error:
-        from kemu.emulator.text.toml_lines import key_lines, line_of  # late: only for mistakes
-
         lines = key_lines(text)
         raise ScenarioError(error.problems, source, lambda path: line_of(lines, path)) from None
 
@@ -187,8 +187,6 @@ def entry_of_words(words: Iterable[str]) -> dict[str, Any]:
     Raises:
         ScenarioError: a word is not KEY=VALUE.
     """
-    from kemu.emulator.plan.actions import ACTIONS  # late: many scenarios have no plan
-
     kind, *rest = [*words] or [""]
     if "=" in kind:
         raise ScenarioError([Problem((), 'must begin with an action, such as "crash host=c2 for=20s"')])
@@ -216,8 +214,6 @@ def with_entries(scenario: Scenario, rows: Iterable[Mapping[str, Any]], source: 
 
 def set_only_group(entry: dict[str, Any], scenario: Scenario) -> None:
     """Set the missing group of an entry that needs a group, if the scenario has only one group."""
-    from kemu.emulator.plan.actions import ACTIONS, Heal  # late, as above
-
     kind = entry.get("do")
     declared = ACTIONS[kind].cls if isinstance(kind, str) and kind in ACTIONS else Heal
     if any(spec.name == "group" for spec in STRUCTS[declared]) and len(scenario.groups) == 1:

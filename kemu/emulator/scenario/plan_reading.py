@@ -12,6 +12,7 @@ import kemu.protocol.notes.groups
 import kemu.protocol.notes.replication
 import kemu.protocol.notes.streams
 from kemu.emulator.plan.action import Action, ActionKind, Bounds, HostNames, Key, NameOf, OneOf, keys_of
+from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.plan.entries import At, Entry, FieldValue, Noted, Plan, Receives, Sends, Trigger, When
 from kemu.emulator.plan.known import ROLES, Known, role_of
 from kemu.emulator.text.tables import REQUIRED, Table, nearest
@@ -36,15 +37,11 @@ def plan_from_tables(tables: Sequence[Table], known: Known) -> Plan:
 
 
 def _row_of(table: Table) -> ActionKind | None:
-    from kemu.emulator.plan.actions import ACTIONS  # late: many scenarios have no plan
-
     kind = table.data.get("do")
     return ACTIONS.get(kind) if isinstance(kind, str) else None
 
 
 def _read_entry(table: Table, known: Known) -> Entry | None:
-    from kemu.emulator.plan.actions import ACTIONS  # late, as above
-
     before = len(table.problems)
     timed, triggered = table.has("at"), table.has("when")
     if timed == triggered:

@@ -15,6 +15,15 @@ from kemu.emulator.draws import DrawSet
 from kemu.emulator.findings import kinds_by_checker
 from kemu.emulator.past_bugs import applying
 from kemu.emulator.past_bugs.registry import PAST_BUGS
+from kemu.emulator.plan.actions import (
+    AddBroker,
+    AddMembers,
+    BrokersUpgrade,
+    ConfigsAlteration,
+    CreateTopic,
+    RollingRestart,
+    RollingUpgrade,
+)
 from kemu.emulator.plan.entries import At, Entry, Plan, When, entry_to_dict
 from kemu.emulator.plan.known import MOST_BROKERS, Known
 from kemu.emulator.scenario.brokers import BrokersSpec
@@ -197,13 +206,6 @@ class Scenario:
 
     def _ends_us(self, entry: At) -> int:
         """Return the time by which the last member of a rolling restart should have joined; 0 for other entries."""
-        from kemu.emulator.plan.actions import (
-            AddMembers,
-            BrokersUpgrade,
-            RollingRestart,
-            RollingUpgrade,
-        )  # late, as below
-
         action = entry.action
         if isinstance(action, BrokersUpgrade):
             count = len(action.hosts) or self.brokers.count
@@ -241,8 +243,6 @@ class Scenario:
         """The longest time in ms that the run gives a setting of this group's members of the consumer protocol."""
         of_brokers = configured(BrokerConfig(), self.brokers.config)
         longest_ms: int = getattr(of_brokers, f"group_{setting}".replace(".", "_"))
-        if self.plan:
-            from kemu.emulator.plan.actions import ConfigsAlteration  # late: many scenarios have no plan
         for entry in self.plan:
             match entry.action:
                 case ConfigsAlteration(group=name, key=key, value=value) if value and (name, key) == (group, setting):
@@ -275,8 +275,6 @@ class Scenario:
 
     def added_broker_names(self) -> tuple[str, ...]:
         """Return the hosts of brokers that the plan adds."""
-        if self.plan:
-            from kemu.emulator.plan.actions import AddBroker  # late, as above
         actions = (entry.action for entry in self.plan if isinstance(entry, At | When))
         count = sum(action.count for action in actions if isinstance(action, AddBroker))
         return tuple(broker_host(self.brokers.count + number) for number in range(count))
@@ -285,8 +283,6 @@ class Scenario:
     def consumer_protocol_groups(self) -> tuple[str, ...]:
         """Return the groups in which some member uses the consumer protocol of KIP-848 at some time."""
         specs = {name: list(_members_of(group)) for name, group in self.groups.items()}
-        if self.plan:
-            from kemu.emulator.plan.actions import RollingUpgrade  # late, as above
         for entry in self.plan:
             match entry.action:
                 case RollingUpgrade(group=name) as upgrade if name in specs:
@@ -301,8 +297,6 @@ class Scenario:
 
     def other_broker_profiles(self) -> tuple[str, ...]:
         """Return the releases of single brokers, and the releases to which the plan upgrades brokers."""
-        if self.plan:
-            from kemu.emulator.plan.actions import BrokersUpgrade  # late, as above
         actions = (entry.action for entry in self.plan if isinstance(entry, At | When))
         named = [own.profile for own in self.brokers.overrides.values()]
         named += [action.profile for action in actions if isinstance(action, BrokersUpgrade)]
@@ -328,8 +322,6 @@ class Scenario:
     def created_topics(self) -> dict[str, TopicSpec]:
         """Return the topics that the plan creates."""
         created: dict[str, TopicSpec] = {}
-        if self.plan:
-            from kemu.emulator.plan.actions import CreateTopic  # late, as above
         for action in (entry.action for entry in self.plan if isinstance(entry, At | When)):
             if isinstance(action, CreateTopic) and action.topic not in self.topics:
                 spec = TopicSpec(partitions=action.partitions, records_per_s=action.records_per_s)

@@ -68,7 +68,7 @@ def _scenario_error(text: str, problems: tuple[Problem, ...], source: str) -> Sc
     return error
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+|[\ud800-\udfff]+")  # one class of both takes 0.3 ms to compile
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def printable(text: str) -> str:

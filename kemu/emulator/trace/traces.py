@@ -668,8 +668,6 @@ class _Tally:
 @cache
 def vocabulary() -> str:
     """Return a digest of the names and fields of all messages, notes, facts and commands, 16 hexadecimal digits."""
-    import kemu.emulator.plan.actions  # noqa: F401 - late: declares the actions, which are values, too
-
     known = [(name, getattr(cls, "__slots__", ())) for name, cls in VALUES.items()]
     known += [
         (f"{spec.name} {spec.kind.name} {spec.versions}", getattr(spec.cls, "__slots__", ())) for spec in SPECS.values()
