@@ -36,12 +36,9 @@ NOT_OF_A_RUN = (
     "kemu.api",
     "kemu.emulator.allowances",
     "kemu.emulator.exploring",
-    "kemu.emulator.injection.scope",
     *(f"kemu.emulator.past_bugs.{room}" for room in ("bug", "controller", "groups", "replication", "streams")),
-    "kemu.emulator.plan.actions",
     "kemu.emulator.replay",
     "kemu.emulator.scenario.script",
-    "kemu.emulator.text.toml_lines",
     "kemu.protocol.assign.search.flow",
     *(f"kemu.protocol.consumer_group.{module}" for module in ("assignors", "balancing", "reconciling", "shares")),
     "kemu.protocol.re2j",
@@ -56,8 +53,7 @@ NOT_OF_A_RUN = (
     "kemu.tools.testkit",
     "kemu.tools.words",
 )
-"""Beginnings of the names of modules that one run with its report does not import: classic groups, no replicas, no
-plan."""
+"""Beginnings of the names of modules that one run with its report does not import: classic groups, no replicas."""
 
 OF_OTHERS = {
     "kemu --version": {"click"},

@@ -166,14 +166,14 @@ class Consumer(HostingMachine):
 
     def _discovery(self, lookups: CoordinatorLookups, chance: Chance) -> "Discovery | ModernDiscovery":
         if self.config.uses_consumer_protocol:
-            from kemu.actors.consumer.modern_discovery import ModernDiscovery  # late: many runs need it not
+            from kemu.actors.consumer.modern_discovery import ModernDiscovery  # late: many runs do not need it
 
             return ModernDiscovery(self, self.client, lookups, self, self.config, chance)
         return Discovery(self, self.client, lookups, self.metadata, self, self.config, chance)
 
     def _begin_modern(self, member_id: MemberId, rules: ClientRules) -> "Passes":
         """Make the parts of a member of the consumer protocol."""
-        from kemu.actors.consumer.modern_membership import ModernMembership  # late: many runs need it not
+        from kemu.actors.consumer.modern_membership import ModernMembership  # late: many runs do not need it
         from kemu.actors.consumer.passes import Passes
         from kemu.actors.consumer.reconciler import Reconciler
 

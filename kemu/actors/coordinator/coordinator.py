@@ -182,7 +182,7 @@ class Coordinator(Machine):
 
     @cached_property
     def _consumers(self) -> "ConsumerGroupRequests":
-        from kemu.actors.coordinator.consumer_requests import ConsumerGroupRequests  # late: many runs need it not
+        from kemu.actors.coordinator.consumer_requests import ConsumerGroupRequests  # late: many runs do not need it
 
         return ConsumerGroupRequests(self, self._table, lambda client: self._client_ids.get(client, client))
 

@@ -166,7 +166,7 @@ def _one_by_one(
     members: Mapping[MemberId, Subscriber],
     order: Sequence[MemberId],
 ) -> list[list[int]]:
-    from kemu.protocol.assign.search.one_by_one import ToShareOut, share_out  # late: most runs need it not
+    from kemu.protocol.assign.search.one_by_one import ToShareOut, share_out  # late: most runs do not need it
 
     seen = group if release.second_read is None else _after_second_read(group, subscribed, release.second_read)
     held, previous = release.general(seen).numbers, release.previous(seen)
@@ -378,7 +378,7 @@ def quotas_up_to_3_7(group: GroupClaims, held: Held, racks: Racks | None) -> tup
 
 
 def _quotas(group: GroupClaims, held: Held, racks: Racks | None, fixed: bool) -> tuple[list[list[int]], dict[int, int]]:
-    from kemu.protocol.assign.search.constrained import share_out  # late: most runs need it not
+    from kemu.protocol.assign.search.constrained import share_out  # late: most runs do not need it
 
     numbering, owners = group.numbering, held.numbers
     kept = []

@@ -168,7 +168,7 @@ class _Plan:
 
 
 def _plan(topics: Topics, members: Mapping[MemberId, Subscriber], claims: Sequence[Belongings]) -> _Plan:
-    from kemu.protocol.assign.search.flow import bits  # late: most runs need it not
+    from kemu.protocol.assign.search.flow import bits  # late: most runs do not need it
     from kemu.protocol.assign.search.levels import levels
 
     order = tuple(sorted(members))
@@ -199,7 +199,7 @@ def _dealing(
     width: int,
 ) -> "Dealing":
     """The flow of one level. A claim of a member outside the level is a move in every assignment of minimal score."""
-    from kemu.protocol.assign.search.flow import Dealing  # late: most runs need it not
+    from kemu.protocol.assign.search.flow import Dealing  # late: most runs do not need it
 
     members = level.members
     total = sum(amounts[topic] for topic in level.topics)

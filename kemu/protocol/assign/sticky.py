@@ -171,7 +171,7 @@ def share(
     def shared(held: Sequence[list[int]]) -> list[list[int]]:
         if alike:
             return _share_equally(order, held, numbering, racks)
-        from kemu.protocol.assign.search.general import share_out  # late: most runs need it not
+        from kemu.protocol.assign.search.general import share_out  # late: most runs do not need it
 
         return share_out(subscribed, held, numbering, racks, rules.keep_owned)
 
@@ -221,7 +221,7 @@ def _nearest(
 def _share_equally(
     members: Sequence[MemberId], held: Sequence[list[int]], numbering: Numbering, racks: Racks | None
 ) -> list[list[int]]:
-    from kemu.protocol.assign.search.constrained import share_out  # late: most runs need it not
+    from kemu.protocol.assign.search.constrained import share_out  # late: most runs do not need it
 
     place = {member: place for place, member in enumerate(members)}
     order = [place[member] for member in hash_order(members)]
