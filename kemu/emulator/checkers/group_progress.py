@@ -582,7 +582,7 @@ class GroupDuties(Checker):
         # restoring tasks, buffered records, ranges of other members
         elsewhere_us = 0 if times.reads else times.rebalance_us
         readers = self.panel.progress.readers(holding.actor, holding.life)
-        worked_us = max([reader.done_us for reader in readers.values()], default=0)
+        worked_us = max([reader.finished_us for reader in readers.values()], default=0)
         commit_bound_us = times.commit_us + times.request_us + 2 * times.poll_us + MARGIN_US
         read_bound_us = times.request_us + batches_us + elsewhere_us + MARGIN_US
         idle_bound_us = times.request_us + busy_us + elsewhere_us + MARGIN_US
@@ -595,10 +595,11 @@ class GroupDuties(Checker):
         for at in holding.owned:
             reader = readers.get(at)
             progress = self.panel.progress.of(name, at) if reader is None else reader.progress
-            if reader is not None and 0 <= reader.uncommitted_us < uncommitted_before_us and able_us is not None:
+            undone_us, undone = (-1, -1) if reader is None else reader.uncommitted_work
+            if 0 <= undone_us < uncommitted_before_us and able_us is not None:
                 where = f"{at[0]}-{at[1]}"
-                text = f"{holding.actor} did not commit offset {reader.uncommitted_from} of {where}"
-                begun_us = (reader.uncommitted_us, able_us, since_us)
+                text = f"{holding.actor} did not commit offset {undone} of {where}"
+                begun_us = (undone_us, able_us, since_us)
                 self._is_over(seen, "offsets-uncommitted", (name, where), begun_us, commit_bound_us, text)
             reached, end, key = progress.position, log_of(at).records.end, (name, at)
             if not 0 <= reached < end or (times.streams and not self.panel.interruptions.is_well(key)):

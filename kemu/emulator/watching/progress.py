@@ -163,8 +163,19 @@ class PartitionReader:
     @property
     def since_us(self) -> int:
         """Time of this position, in us."""
-        self.settle()
-        return self._set_us if self._is_set else self.done_us
+        return self._set_us if self._is_set else self.finished_us
+
+    @property
+    def finished_us(self) -> int:
+        """Time at which the member last finished records, in us; -1 without such a time."""
+        return self.reports[-1] if self.reports else self.done_us
+
+    @property
+    def uncommitted_work(self) -> tuple[int, int]:
+        """The time of the first uncommitted work, in us, and its end; negative without uncommitted work."""
+        if self.uncommitted_us < 0 and self.reports:
+            return self.reports[1], self.reports[0]
+        return self.uncommitted_us, self.uncommitted_from
 
     @property
     def before_us(self) -> int:
@@ -657,11 +668,8 @@ class WatchedProgress:
         self._working[seen.actor][fact.topic, fact.partition].log = _NO_LOG
 
     def readers(self, actor: ActorName, life: int) -> dict[TopicPartition, PartitionReader]:
-        """The accounts of the partitions on which a life of a member processed records."""
-        readers = {at: reader for at, reader in self._working.get(actor, {}).items() if reader.life == life}
-        for reader in readers.values():
-            reader.settle()
-        return readers
+        """The accounts of the partitions on which a life of a member processed records; they may be unsettled."""
+        return {at: reader for at, reader in self._working.get(actor, {}).items() if reader.life == life}
 
     def reader(self, seen: Seen, at: TopicPartition) -> PartitionReader:
         """The account of the life that reported this fact."""
