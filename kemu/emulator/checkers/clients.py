@@ -311,7 +311,7 @@ class Clients(Checker):
         for row in request.batches if waiting else ():
             batch = waiting.get((row.topic, row.partition)) if waiting else None
             if batch is not None:
-                self._judge_resent(seen, (row.topic, row.partition), batch, row.count)
+                self._judge_resent(seen, (row.topic, row.partition), batch, row.count, broke_us)
 
     def _is_in_rhythm(self, seen: Seen, rhythm: _Rhythm, request: Produce) -> None:
         """Judge whether a producer sends its records at their interval. Records arrive evenly: a producer sends one
@@ -331,7 +331,7 @@ class Clients(Checker):
         rhythm.seq, rhythm.at_us, rhythm.requests = seen.seq, seen.at_us, [request]
         rhythm.gap_us = gap_us if is_free else -1
 
-    def _judge_resent(self, seen: Seen, at: TopicPartition, batch: _Batch, count: int) -> None:
+    def _judge_resent(self, seen: Seen, at: TopicPartition, batch: _Batch, count: int, broke_us: int) -> None:
         name, error = f"{at[0]}-{at[1]}", batch.error
         split = error is ErrorCode.MESSAGE_TOO_LARGE
         if not split and (_is_final(error) or count != batch.count):
@@ -340,7 +340,8 @@ class Clients(Checker):
             del self._batches[seen.actor][at]
             return
         if not split:
-            exact = batch.is_exact and self._got != seen.seq
+            # A connection that broke since the failure waits for its own back-off (Sender.sendProducerData).
+            exact = batch.is_exact and self._got != seen.seq and broke_us <= batch.failed_us
             self._judge_retry(seen, "a batch", batch.failed_us, wait_us(self._backoff, batch.attempts), exact=exact)
         batch.count, batch.failed_us, batch.attempts = count, -1, batch.attempts + 1
 

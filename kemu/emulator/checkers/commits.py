@@ -412,7 +412,10 @@ class CommitsChecker(Checker):
         if fact.why == COMMITTED:
             # A commit in the groups' log counts even if its coordinator was deposed before it reported the commit.
             progress = self.panel.progress.of(fact.group, at)
-            furthest = -1 if progress.highest is None else max(progress.highest, progress.done.end)
+            furthest = -1
+            if progress.highest is not None:  # members also commit positions without work, such as those of seek()
+                others = [each.reached for each in progress.held.values() if each is not work.reader]
+                furthest = max(progress.highest, progress.done.end, work.reader.reached_before, *others)
             if 0 <= furthest < fact.offset:
                 self._starts_wrongly(seen, fact, at, f"the group only reached {furthest}")
         elif fact.why == TRUNCATED and kept:

@@ -189,6 +189,11 @@ class PartitionReader:
         return max(self._highest, self.offset)
 
     @property
+    def reached_before(self) -> int:
+        """The highest offset before the last report or position that was news."""
+        return self._highest
+
+    @property
     def reached_since(self) -> int:
         """The highest offset since the last position was set."""
         return self._highest_since if self._is_jump else max(self._highest_since, self.offset)

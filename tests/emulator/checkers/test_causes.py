@@ -185,6 +185,17 @@ def test_a_member_starts_behind_everything_that_its_group_has_processed(story):
     caught(story, "commits", "c1 starts t-0 at 9 (committed) although the group only reached 8")
 
 
+@pytest.mark.parametrize(("start", "kinds"), [(12, []), (13, ["position-not-committed"])])
+def test_a_member_starts_at_a_position_that_was_committed_without_work_or_report(story, start, kinds):
+    """It seeks, commits the position, and the coordinator ends before its answer (kafka-3.4 operated, seed 9406)."""
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.position("c1", 0, 12, "seek")
+    story.position("c1", 0, start, "committed")
+
+    assert story.kinds(CommitsChecker()) == kinds
+
+
 def test_a_member_starts_at_a_commit_whose_coordinator_was_deposed_before_it_reported_the_commit(story):
     story.process("c1", 0, 0, 5)
     story.committed("c1", 0, 5)

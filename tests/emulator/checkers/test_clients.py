@@ -113,6 +113,24 @@ def test_a_batch_that_failed_is_sent_again_after_the_backoff(
     assert told.said() == kinds
 
 
+@pytest.mark.parametrize(("breaks_first", "kinds"), [(False, []), (True, ["too-late"])])
+def test_a_batch_waits_also_for_a_connection_that_broke_since_its_failure(
+    told: Wired, breaks_first: bool, kinds: list[str]
+) -> None:
+    """Its connection waits for the back-off of connections (kafka-3.4 operated, seed 9403)."""
+    if breaks_first:
+        told.breaks("p1", "b0")
+        told.wait(0.1)
+    produces(told, FULL, 1)
+    told.wait(0.09)
+    if not breaks_first:
+        told.breaks("p1", "b0")
+    told.wait(0.11)
+    produces(told, NONE, 2)
+
+    assert told.said() == kinds
+
+
 def test_since_kip_580_each_wait_is_twice_the_one_before() -> None:
     for last, kinds in ((0.4, []), (0.1, ["too-soon"])):
         told = wired("kafka-4.0")
