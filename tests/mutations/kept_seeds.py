@@ -385,6 +385,13 @@ MUTATIONS = [
         "                pass\n",
         "duties/no-leader",
     ),
+    _kept(  # a poll that waits for positions goes on by itself after a callback
+        "offsets-arrive-during-a-callback",
+        "kemu/actors/consumer/passes.py",
+        "                self._positions.poll()\n                woken = self._positions_found()\n",
+        "                woken = self._positions_found()\n",
+        "group-progress/no-position",
+    ),
     _kept(  # a controller always knows the leader of a partition that it reassigns
         "reassigned-without-a-known-leader",
         "kemu/actors/controller/reassignment_work.py",

@@ -127,7 +127,8 @@ class Passes:
                 queued = self._reconciler.has_callback
                 woken = self._submit()
                 calls = queued or not self._in_background or self._machine.chance.below(TURNS) > 0
-            elif self._event and self._in_background:  # positions may have arrived during a callback
+            elif self._event and self._in_background:  # offsets may have arrived during a callback
+                self._positions.poll()
                 woken = self._positions_found()
             self._reconciler.timer_seen_us = self._machine.now_us if fresh else self._known_us
             submits = calls and self._reconciler.call_listener()
