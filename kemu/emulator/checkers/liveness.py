@@ -193,6 +193,9 @@ class Liveness(Checker):
         """Removed members that a coordinator answered after it had deleted their group."""
         self._static: dict[GroupId, dict[MemberId, str]] = {}
         """Group -> member id -> client id of the static members that no coordinator removed."""
+        self._ever_static: dict[tuple[GroupId, MemberId], str] = {}
+        """(group, static member) -> its client, also after the coordinator removed the member: the log of the next
+        coordinator may still have it."""
         self._absent: dict[tuple[GroupId, MemberId], None] = {}
         """Static members that left for a while (KIP-848)."""
         self._log_lost_records = False
@@ -210,7 +213,8 @@ class Liveness(Checker):
         """Group -> the last failure of a member that the plan caused."""
         self._reconciliations = Reconciliations(follows_target=follows_target)
         self.on = {
-            **dict.fromkeys((GroupLoaded, GroupUnloaded), self._group_changed),
+            GroupLoaded: self._loaded,
+            GroupUnloaded: self._group_changed,
             GroupBecame: self._became,
             **dict.fromkeys((PartitionsAssigned, PartitionsRevoked, PartitionsLost), self._group_changed),
             AssignmentReceived: self._received,
@@ -357,6 +361,11 @@ class Liveness(Checker):
                 self._dead[fact.group] = None
         self._group_changed(seen, fact)
 
+    def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+        clients = [(member_id, self._ever_static.get((fact.group, member_id))) for member_id in fact.members]
+        self._static[fact.group] = {member_id: client for member_id, client in clients if client is not None}
+        self._group_changed(seen, fact)
+
     def _group_changed(self, seen: Seen, fact: Any) -> None:
         group = self._groups.get(fact.group)
         if group is not None and group.why_not_at_rest:
@@ -486,6 +495,7 @@ class Liveness(Checker):
         self._gone.pop((fact.group, fact.member_id), None)
         if fact.instance_id is not None:
             self._static.setdefault(fact.group, {})[fact.member_id] = fact.client_id
+            self._ever_static[fact.group, fact.member_id] = fact.client_id
 
     def _reconciled(self, seen: Seen, fact: MemberReconciled) -> None:
         if fact.epoch == LEAVES_FOR_A_WHILE:

@@ -359,12 +359,13 @@ class Panel:
 
         A broker that was paused while its partition moved may process old messages before it learns of the move. A
         broker that is isolated from its successor continues to work. Rules about the group ignore the facts of such a
-        zombie.
+        zombie. After a group was deleted, the next group of this name may be at another coordinator.
         """
         group = self.groups.get(seen.fact.group)
         if group is None or group.coordinator == seen.actor:
             return True
-        return not group.coordinator and not self.coordinators.is_deposed(seen.actor, self.log_of(seen.fact.group))
+        has_none = not group.coordinator or group.state == "Dead"
+        return has_none and not self.coordinators.is_deposed(seen.actor, self.log_of(seen.fact.group))
 
     def asks_deposed(self, seen: Seen) -> bool:
         """Whether the member of this fact asks a deposed coordinator."""

@@ -38,6 +38,16 @@ def test_a_static_member_of_the_consumer_protocol_that_returns_too_early_fails_f
     assert fails_for_good(story, ErrorCode.UNRELEASED_INSTANCE_ID) == ["unreleased-instance"]
 
 
+@pytest.mark.parametrize(("loaded", "kind"), [(("c1", "c2"), "unreleased-instance"), (("c2",), "member-failed")])
+def test_the_log_of_the_next_coordinator_may_have_a_static_member_that_was_removed(story, loaded, kind):
+    """The removal was not replicated (kafka-4.0 operated, seed 9371)."""
+    story.add("c1", instance="c1")
+    story.remove(story.ids["c1"])
+    story.load("b1/coordinator", 1, *loaded)
+
+    assert fails_for_good(story, ErrorCode.UNRELEASED_INSTANCE_ID) == [kind]
+
+
 @pytest.mark.parametrize("error", [ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID])
 def test_a_static_member_of_the_consumer_protocol_fails_for_good_without_another_process(story, error):
     """The coordinator removed the former member, or the error is another one."""

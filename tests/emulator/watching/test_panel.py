@@ -14,6 +14,7 @@ from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
     GroupUnloaded,
+    MemberAdded,
     MemberBecame,
     PartitionsAssigned,
     PartitionsLost,
@@ -124,6 +125,18 @@ def test_a_group_that_was_never_stable_is_begun_anew_by_the_next_coordinator(fed
 
     assert fed.panel.is_current(anew)
     assert not fed.panel.is_current(Seen(9, 9, "b0/coordinator", 1, GroupUnloaded(group="g")))
+
+
+@pytest.mark.parametrize(("state", "is_current"), [("Dead", True), ("Stable", False)])
+def test_the_next_group_of_a_deleted_groups_name_may_have_another_coordinator(
+    fed: Fed, state: str, is_current: bool
+) -> None:
+    """The coordinator moved after the deletion, so that it loaded nothing (kafka-4.0 operated, seed 9383)."""
+    fed.speaks("b0/coordinator", "CompletingRebalance", "Stable", 2)
+    fed.speaks("b0/coordinator", "Stable", state, 2)
+    added = MemberAdded(group="g", member_id="n", client_id="c1", instance_id=None)
+
+    assert fed.panel.is_current(Seen(9, 9, "b1/coordinator", 1, added)) == is_current
 
 
 def test_a_coordinator_speaks_for_nobody_from_its_successors_first_moment_on_unless_it_leads_again(fed: Fed) -> None:
