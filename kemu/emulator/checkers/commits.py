@@ -523,7 +523,8 @@ class CommitsChecker(Checker):
         at = (fact.topic, fact.partition)
         committed_us = self._committed_us.pop(self.panel.commits.account(fact.group, at), None)
         asked = self._is_asked_for(fact.group, fact.topic, seen.at_us - OPERATOR_US)
-        whys = [self._why_kept(seen, period, at, committed_us) for period in self._periods_before(seen, fact.group)]
+        periods, by_commit = self._periods_before(seen, fact.group), fact.group in self.consumer_protocol_groups
+        whys = [self._why_kept(seen, period, at, committed_us, by_commit=by_commit) for period in periods]
         if not asked and all(whys):
             text = f"the offset of {fact.topic}-{fact.partition} in {fact.group} was removed {whys[0]}"
             self._say(seen, "removed-too-early", at, f"{text}, and no operator asked for the removal")
@@ -540,17 +541,21 @@ class CommitsChecker(Checker):
                 break
         return found
 
-    def _why_kept(self, seen: Seen, period: _StatePeriod, at: TopicPartition, committed_us: int | None) -> str:
+    def _why_kept(
+        self, seen: Seen, period: _StatePeriod, at: TopicPartition, committed_us: int | None, *, by_commit: bool
+    ) -> str:
         """The reason why an offset must not expire in this state of the group; "" if it may expire.
 
-        Source: KIP-211, ``GroupMetadata.removeExpiredOffsets`` (3.4.1).
+        ``by_commit``: whether the offsets of an empty group expire by the time of their commit, as those of a group of
+        the consumer protocol do. Source: KIP-211, ``GroupMetadata.removeExpiredOffsets`` (3.4.1),
+        ``ConsumerGroup.offsetExpirationCondition`` (4.0 to 4.3).
         """
         if period.state in REBALANCING:
             return "while its group rebalances"
         if at in period.owned:
             return "although a member owns the partition"
-        since_us, since = (period.since_us, "its group became empty") if period.state == EMPTY else (None, "its commit")
-        since_us = committed_us if since_us is None else since_us
+        is_empty = period.state == EMPTY and not by_commit
+        since_us, since = (period.since_us, "its group became empty") if is_empty else (committed_us, "its commit")
         if since_us is None or seen.at_us - since_us >= self._kept_us:
             return ""
         return f"{(seen.at_us - since_us) / 1e6:.1f} s after {since}"

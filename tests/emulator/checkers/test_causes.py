@@ -265,6 +265,21 @@ def test_an_offset_of_an_empty_group_lasts_for_its_retention_since_the_group_bec
     assert story.kinds(CommitsChecker(retention_us=3_600_000_000)) == kinds
 
 
+@pytest.mark.parametrize(("committed_s", "kinds"), [(1_600, ["removed-too-early"]), (3_700, [])])
+def test_an_offset_of_an_empty_group_of_the_consumer_protocol_lasts_since_its_commit(story, committed_s, kinds):
+    """Its age does not begin anew when the group becomes empty (kafka-4.0 operated, seed 9460)."""
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.wait(committed_s)
+    story.become("Empty")
+    story.wait(60)
+    removed(story, "expired")
+    checker = CommitsChecker(retention_us=3_600_000_000)
+    checker.consumer_protocol_groups = {GROUP}
+
+    assert story.kinds(checker) == kinds
+
+
 def test_an_operator_may_remove_an_offset_that_was_just_committed(story):
     story.process("c1", 0, 0, 8)
     story.committed("c1", 0, 8)
