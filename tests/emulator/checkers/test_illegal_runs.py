@@ -16,6 +16,7 @@ from kemu.emulator.judging import judge
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import FetchedOffset, OffsetFetchReply
 from kemu.protocol.notes import groups as notes
+from kemu.protocol.notes.replication import TopicDeleted
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, TOPIC, Story
 from tests.emulator.checkers.test_legal_runs import began_and_left, forgotten_id
 
@@ -776,9 +777,13 @@ def test_a_partition_of_a_crashed_member_that_nobody_takes_over(story):
     caught(story, "liveness", "1 of 2 partitions are owned")
 
 
-def restless(story: Story) -> list[str]:
-    """The texts of ``liveness`` about a group that is subscribed to two topics."""
+def restless(story: Story, deleted: str = "") -> list[str]:
+    """The texts of ``liveness`` about a group that is subscribed to two topics. ``deleted``: a topic that is deleted
+    after the repair.
+    """
     story.heal()
+    if deleted:
+        story.by("b0/controller", TopicDeleted(topic=deleted))
     story.wait(31)
     checker = Liveness(30 * SECOND, {GROUP: (TOPIC, "u")})
     violations = judge(story.facts, ended_us=story.at_us, checkers=[checker]).violations
@@ -813,6 +818,16 @@ def test_a_group_owns_what_its_running_members_are_subscribed_to_now(of_two_topi
         of_two_topics.world(FaultApplied(index=0, kind=kind, text=f"{host} {does}"))
 
     assert restless(of_two_topics) == found
+
+
+@pytest.mark.parametrize(("deleted", "found"), [("u", []), ("v", ["2 of 5 partitions are owned"])])
+def test_a_group_is_at_rest_without_the_partitions_of_a_topic_that_is_deleted_later(of_two_topics, deleted, found):
+    """No fact about the group follows the deletion (kafka-4.0 operated, seed 9464)."""
+    for host in ("c1", "c2"):
+        does = f"{host} subscribes to all that matches {TOPIC}|u"
+        of_two_topics.world(FaultApplied(index=0, kind="subscribe", text=does))
+
+    assert restless(of_two_topics, deleted) == found
 
 
 @pytest.mark.parametrize(
