@@ -238,8 +238,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "operators-commit-without-a-report",
         ("fields: wrong", "commits: position-not-committed"),
-        "A coordinator received a commit of an operator at this offset, did not report it or answer that it was not"
-        " written, and reported no later commit.",
+        "A former coordinator received a commit of an operator at this offset, and did not report it or answer that it"
+        " was not written; no later commit was reported.",
         "Kafka 3.4 GroupMetadataManager.storeOffsets, 4.0 CoordinatorRuntime: a commit that is in the log when its"
         " time ends, or when the coordinator ends, may reach the next leader",
         ("kemu.emulator.watching.group_commits:GroupCommits.unreported",),

@@ -407,7 +407,8 @@ class CommitsChecker(Checker):
         kept = self.panel.progress.kept_in_log
         asked = fact.why == COMMITTED or (work.starts and fact.why not in (SEEK, TRUNCATED))
         is_wrong = asked and work.must_start_at >= 0 and (fact.why != COMMITTED or fact.offset < work.must_start_at)
-        if is_wrong and fact.offset not in self.panel.commits.unreported(fact.group, at):
+        # The checker fields judges which coordinator may tell such an offset.
+        if is_wrong and fact.offset not in self.panel.commits.unreported(fact.group, at, None):
             self._starts_wrongly(seen, fact, at, f"{work.must_start_at} was committed")
         if fact.why == COMMITTED:
             # A commit in the groups' log counts even if its coordinator was deposed before it reported the commit.

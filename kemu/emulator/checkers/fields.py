@@ -479,7 +479,7 @@ class Fields(Checker):
                 continue
             is_known = known_since is None or at in known_since
             if row.error is ErrorCode.NONE and row.offset < right and is_known:
-                if row.offset in self.panel.commits.unreported(group, at):
+                if row.offset in self.panel.commits.unreported(group, at, (seen.actor, seen.life)):
                     continue
                 self._say(seen, fact, f"offset of {at[0]}-{at[1]}", row.offset, f"{right} or more")
 

@@ -18,7 +18,7 @@ from kemu.emulator.watching.topic_names import TopicNames
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import OffsetCommit, OffsetCommitReply
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, UNKNOWN_MEMBER, ActorName, GroupId, TopicPartition, shared
-from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemoved
+from kemu.protocol.notes.groups import GroupLoaded, LateCommit, OffsetCommitted, OffsetRemoved
 from kemu.protocol.notes.replication import BecameLeader, LogCleaned
 
 NOTHING = -1
@@ -31,19 +31,19 @@ MAYBE_WRITTEN = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR,
 
 Source: Kafka 3.4 ``GroupMetadataManager.storeOffsets``; 4.0 ``CoordinatorOperationExceptionHelper``.
 """
-_ENDED = -1
 
 
 class OperatorCommit(NamedTuple):
     """A commit without a member that a coordinator received and did not report. It may be in the group's log.
 
-    ``life``: the life of the coordinator; ``_ENDED`` after an answer with an error.
+    ``coordinator``: the coordinator and its life; ("", 0) after it loaded the group again. ``is_answered``: whether the
+    coordinator answered with an error.
     """
 
-    actor: ActorName
-    life: int
+    coordinator: tuple[ActorName, int]
     group: GroupId
     offsets: dict[TopicPartition, int]
+    is_answered: bool = False
 
 
 class CommittedOffset:
@@ -95,6 +95,7 @@ class GroupCommits:
         self._unreported: dict[tuple[ActorName, int, int], OperatorCommit] = {}
         """(coordinator, connection, request id) -> the commit."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
+            GroupLoaded: self._loads,
             received(OffsetCommit): self._asked,
             sent(OffsetCommitReply): self._answered,
             LateCommit: self._is_late,
@@ -123,23 +124,33 @@ class GroupCommits:
         """The partitions with a committed offset of a group."""
         return (at for at, account in self._accounts.get(group, _NO_ACCOUNTS).items() if account.offset != NOTHING)
 
-    def unreported(self, group: GroupId, at: TopicPartition) -> list[int]:
-        """The offsets of commits without a member that may be in the log after the last reported commit."""
-        commits = self._unreported.values()
+    def unreported(self, group: GroupId, at: TopicPartition, coordinator: tuple[ActorName, int] | None) -> list[int]:
+        """The offsets of commits without a member that may be in the log after the last reported commit.
+
+        ``coordinator``: only commits that this life of a coordinator can have read in the log; None for all. The
+        coordinator that received a commit reads it only if it loads the group again.
+        """
+        commits = [each for each in self._unreported.values() if each.coordinator != coordinator]
         return [commit.offsets[at] for commit in commits if commit.group == group and at in commit.offsets]
+
+    def _loads(self, seen: Seen, fact: GroupLoaded) -> None:
+        """A coordinator that loads the group again reads what it wrote before."""
+        for key, commit in self._unreported.items():
+            if commit.group == fact.group and commit.coordinator == (seen.actor, seen.life):
+                self._unreported[key] = commit._replace(coordinator=("", 0))
 
     def _asked(self, seen: Seen, fact: Received) -> None:
         request: OffsetCommit = fact.message
         if request.generation == NO_GENERATION and request.member_id == UNKNOWN_MEMBER:
             offsets = {self._topic_names.partition_of(row): row.offset for row in request.offsets}
-            commit = OperatorCommit(seen.actor, seen.life, request.group, offsets)
+            commit = OperatorCommit((seen.actor, seen.life), request.group, offsets)
             self._unreported[seen.actor, fact.connection, fact.request_id] = commit
 
     def _answered(self, seen: Seen, fact: Send) -> None:
         key = seen.actor, fact.connection, fact.request_id
         commit = self._unreported.pop(key, None)
         if commit is not None and any(row.error in MAYBE_WRITTEN for row in fact.message.outcomes):
-            self._unreported[key] = commit._replace(life=_ENDED)
+            self._unreported[key] = commit._replace(is_answered=True)
 
     def _is_late(self, seen: Seen, fact: LateCommit) -> None:
         self._late = seen, fact
@@ -177,10 +188,10 @@ class GroupCommits:
 
     def _supersede(self, seen: Seen, group: GroupId, facts: Sequence[OffsetCommitted]) -> None:
         """Forget unreported commits that can only be before these commits in the log: those of other coordinators, and
-        those that had ended.
+        those with an answer.
         """
         for commit in self._unreported.values():
-            if commit.group == group and commit[:2] != (seen.actor, seen.life):
+            if commit.group == group and (commit.is_answered or commit.coordinator != (seen.actor, seen.life)):
                 for fact in facts:
                     commit.offsets.pop((fact.topic, fact.partition), None)
 

@@ -56,7 +56,9 @@ from kemu.protocol.notes.replication import (
 )
 from tests.emulator.checkers.wired import Wired
 
-B = "b0/coordinator"
+B, B1 = "b0/coordinator", "b1/coordinator"
+AGAIN = "b0 again"
+"""The coordinator ``B`` after it loaded the group again."""
 JOIN = JoinGroup(
     group="g", session_timeout_ms=10_000, rebalance_timeout_ms=300_000, protocol_type="consumer", protocols=()
 )
@@ -303,19 +305,22 @@ def test_an_offset_delete_without_a_report_may_be_in_the_log(
 
 
 @pytest.mark.parametrize(
-    ("error", "later", "offset", "said"),
+    ("error", "later", "by", "offset", "said"),
     [
-        (None, "", 5, []),
-        (ErrorCode.REQUEST_TIMED_OUT, "", 5, []),
-        (ErrorCode.UNKNOWN_MEMBER_ID, "", 5, ["wrong"]),
-        (None, "", 6, ["wrong"]),
-        (None, B, 5, []),  # it was perhaps written before the operator's
-        (ErrorCode.REQUEST_TIMED_OUT, B, 5, ["wrong"]),
-        (None, "b1/coordinator", 5, ["wrong"]),
+        (None, "", B1, 5, []),
+        (ErrorCode.REQUEST_TIMED_OUT, "", B1, 5, []),
+        (ErrorCode.UNKNOWN_MEMBER_ID, "", B1, 5, ["wrong"]),
+        (None, "", B1, 6, ["wrong"]),
+        (None, "", B, 5, ["wrong"]),  # it knows only what it reported
+        (ErrorCode.REQUEST_TIMED_OUT, "", B, 5, ["wrong"]),
+        (None, "", AGAIN, 5, []),
+        (None, B, B1, 5, []),  # it was perhaps written before the operator's
+        (ErrorCode.REQUEST_TIMED_OUT, B, B1, 5, ["wrong"]),
+        (None, B1, B1, 5, ["wrong"]),
     ],
 )
 def test_a_commit_of_an_operator_without_a_report_may_be_in_the_log(
-    told: Wired, error: ErrorCode | None, later: str, offset: int, said: list[str]
+    told: Wired, error: ErrorCode | None, later: str, by: str, offset: int, said: list[str]
 ) -> None:
     """The next coordinator reads it if it was replicated (kafka-3.4 operated, seed 9237). Later commits replace it."""
     told.note(B, GroupBecame(group="g", old="Empty", new="PreparingRebalance", generation=0, why=""))
@@ -326,14 +331,19 @@ def test_a_commit_of_an_operator_without_a_report_may_be_in_the_log(
     if error is not None:
         outcome = OffsetOutcome(topic="orders", partition=0, error=error)
         told.replies(B, "admin", OffsetCommitReply(outcomes=(outcome,)), 1)
-    if later:
-        if later != B:
-            told.note(B, GroupUnloaded(group="g"))
-            told.note(later, GroupLoaded(group="g", state="Empty", generation=0, members=()))
-        told.note(later, committed)
-    told.gets(later or B, "c1", OffsetFetch(group="g", topics=None), 2)
+    if later == B:
+        told.note(B, committed)
+    if by == B1:
+        told.note(B, GroupUnloaded(group="g"))
+        told.note(B1, GroupLoaded(group="g", state="Empty", generation=0, members=()))
+    if later == B1:
+        told.note(B1, committed)
+    if by == AGAIN:
+        told.note(B, GroupLoaded(group="g", state="Empty", generation=0, members=()))
+        by = B
+    told.gets(by, "c1", OffsetFetch(group="g", topics=None), 2)
     row = FetchedOffset(topic="orders", partition=0, offset=offset, error=ErrorCode.NONE)
-    told.replies(later or B, "c1", OffsetFetchReply(offsets=(row,)), 2)
+    told.replies(by, "c1", OffsetFetchReply(offsets=(row,)), 2)
 
     assert told.said() == said
 
