@@ -85,7 +85,7 @@ from kemu.protocol.notes.groups import (
     PartitionsRevoked,
     RequestRefused,
 )
-from kemu.protocol.notes.replication import MetadataCached, TopicDeleted
+from kemu.protocol.notes.replication import MetadataCached, PartitionStateBecame
 from kemu.protocol.topic_pattern import TopicPattern
 
 REFUSED_BY: Mapping[ErrorCode, str] = {
@@ -215,7 +215,7 @@ class Liveness(Checker):
         self.on = {
             GroupLoaded: self._loaded,
             GroupUnloaded: self._group_changed,
-            TopicDeleted: self._topic_deleted,
+            PartitionStateBecame: self._partition_became,
             GroupBecame: self._became,
             **dict.fromkeys((PartitionsAssigned, PartitionsRevoked, PartitionsLost), self._group_changed),
             AssignmentReceived: self._received,
@@ -372,7 +372,7 @@ class Liveness(Checker):
         if group is not None and group.why_not_at_rest:
             group.why_not_at_rest = self._why_not_at_rest(fact.group)
 
-    def _topic_deleted(self, seen: Seen, fact: TopicDeleted) -> None:
+    def _partition_became(self, seen: Seen, fact: PartitionStateBecame) -> None:
         for name, group in self._groups.items():
             if group.why_not_at_rest:
                 group.why_not_at_rest = self._why_not_at_rest(name)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from kemu.actors.controller.phases import PartitionPhase
 from kemu.emulator.facts import (
     CoreHealed,
     Handler,
@@ -83,7 +84,13 @@ from kemu.protocol.notes.groups import (
     RecordsAcknowledged,
     RecordsAppended,
 )
-from kemu.protocol.notes.replication import BecameFollower, BecameLeader, NodeWritten, ReplicaStopped, TopicDeleted
+from kemu.protocol.notes.replication import (
+    BecameFollower,
+    BecameLeader,
+    NodeWritten,
+    PartitionStateBecame,
+    ReplicaStopped,
+)
 from kemu.protocol.notes.streams import ThreadReplaced
 
 Service = tuple[GroupId, TopicPartition]
@@ -285,7 +292,7 @@ class Panel:
             RunStarted: self._run_started,
             MemberHostAdded: self._member_added,
             TopicGrown: self._grown,
-            TopicDeleted: self._topic_deleted,
+            PartitionStateBecame: self._partition_became,
             CoreHealed: self._core_healed,
             HostStarted: self._started,
             HostDown: self._down,
@@ -427,11 +434,15 @@ class Panel:
         self.topics[fact.topic] = fact.partitions
         self._deleted.pop(fact.topic, None)
 
-    def _topic_deleted(self, seen: Seen, fact: TopicDeleted) -> None:
-        self._deleted[fact.topic] = None
+    def _partition_became(self, seen: Seen, fact: PartitionStateBecame) -> None:
+        if fact.new == PartitionPhase.NON_EXISTENT.value:
+            self._deleted[fact.topic] = None
 
     def topics_there(self) -> list[str]:
-        """Topics that are not deleted."""
+        """Topics in metadata: without a topic whose deletion began, even if it waits for absent brokers.
+
+        Source: ``TopicDeletionManager.onTopicDeletion`` (3.9).
+        """
         return [topic for topic in self.topics if topic not in self._deleted]
 
     def _core_healed(self, seen: Seen, fact: CoreHealed) -> None:
