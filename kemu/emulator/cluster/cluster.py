@@ -226,7 +226,7 @@ class Cluster(ABC):
     def _admin(self, life: int) -> Admin:
         chance = self.world.choices.stream(f"{ADMIN}/life {life}")
         consumers = all(self.releases.coordinator_rules_of(each).consumer_protocol for each in self.brokers)
-        versions = self.releases.spoken_by_own_clients()
+        versions = self.releases.spoken_by(self.releases.own)
         return Admin(ADMIN, self.brokers, chance=chance, versions=versions, describes_consumers=consumers)
 
     def factory(self, actor: str) -> MachineFactory:
@@ -282,7 +282,7 @@ class Cluster(ABC):
                 chance=chance,
                 draws=draws,
                 shares=() if spec is None else spec.shares,
-                versions=self.releases.spoken_by_own_clients(),
+                versions=self.releases.spoken_by(self.releases.own),
                 metadata_rules=self.releases.own.metadata,
             )
 

@@ -14,7 +14,7 @@ from kemu.protocol.config import BrokerConfig
 from kemu.protocol.dynamic_configs import CONSUMER_ASSIGNMENT_INTERVAL, GROUP_KEYS, bad_group_settings
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.consumer_group import HEARTBEAT_VERSION
-from kemu.protocol.messages.versions import LATEST, SpokenVersions
+from kemu.protocol.messages.versions import SpokenVersions
 from kemu.protocol.profiles import PROFILES, Profile
 
 GroupSettingsCheck: TypeAlias = Callable[[Mapping[str, str]], str]
@@ -66,10 +66,6 @@ class Releases:
         if self._scenario.mixes_releases:
             return profile.versions.asking()
         return profile.versions if profile is self.own else profile.versions.among(self.own.versions)
-
-    def spoken_by_own_clients(self) -> SpokenVersions:
-        """Return the API versions of producers and of the admin client, which always have the latest release."""
-        return LATEST.asking() if self._scenario.mixes_releases else LATEST
 
     def _broker(self, host: str) -> BrokerRelease:
         return self._of_broker.get(host, self._default)
