@@ -43,6 +43,10 @@ from kemu.protocol.names import OFFSETS_TOPIC, coordinator_on
 
 BROKER_SESSION_US = 9_000_000
 """Time without a heartbeat after which a broker has failed, in us. Source: ``broker.session.timeout.ms``, Kafka 3.9."""
+_KRAFT_SINCE = (4, 0)
+"""The first release without ZooKeeper. Its brokers replay the metadata log, and wait until the controller unfences
+them, before they accept connections. Source: ``BrokerServer.startup``, Kafka 4.0 to 4.3.
+"""
 
 
 @define
@@ -170,11 +174,12 @@ class ArrangedCluster(Cluster):
         soon(self._learn, learned_us)
 
     def _window_us(self, host: Host, node: int) -> int:
-        """Return the time in us for which a restarted broker has no metadata: a lone broker must first become
-        controller.
+        """Return the time in us for which a restarted broker has no metadata: before Kafka 4.0, a lone broker must first
+        become controller.
         """
         others = [name for at, name in enumerate(self.brokers) if at != node and self._live[at]]
-        if host.life == 1 or any(self.world.hosts[name].running for name in others):
+        replays = self.releases.of_broker(host.name).release >= _KRAFT_SINCE
+        if host.life == 1 or replays or any(self.world.hosts[name].running for name in others):
             return 0
         draws = Drawn(self.world.choices, self.draws, f"{host.name}/life {host.life}")
         return draws.us(DrawName.BROKER_WINDOW, 0)
