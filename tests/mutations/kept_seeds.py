@@ -281,7 +281,7 @@ MUTATIONS = [
     _kept(  # a lone broker of 4.0 knows no topic at first
         "knows-its-topics-before-it-accepts-connections",
         "kemu/emulator/cluster/arranged.py",
-        " or replays or ",
+        " or self._has_kraft(node) or ",
         " or ",
         "liveness/not-at-rest",
     ),
