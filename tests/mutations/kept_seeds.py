@@ -392,11 +392,11 @@ MUTATIONS = [
         "                pass\n",
         "duties/no-leader",
     ),
-    _kept(  # a poll that waits for positions goes on by itself after a callback
+    _kept(  # the network thread waits for the end of a callback
         "offsets-arrive-during-a-callback",
         "kemu/actors/consumer/passes.py",
-        "                self._positions.poll()\n                woken = self._positions_found()\n",
-        "                woken = self._positions_found()\n",
+        "        if self._event and self._in_background and positions.owned() is self._owned:\n",
+        "        if False:\n",
         "group-progress/no-position",
     ),
     _kept(  # a controller always knows the leader of a partition that it reassigns
