@@ -553,9 +553,10 @@ _ROWS = (
         life="uniform 1.6s 4.2s",
         calm="nothing: the broker knows its metadata at once",
         what="time in which a restarted broker answers requests without knowing any topic or coordinator, while no"
-        " other broker is up, where brokers do not replicate",
+        " other broker is up, where brokers do not replicate; nothing since Kafka 4.0",
         source="two restarts of a single broker, Kafka 3.4.1. The time is from the broker's first answer to a member"
-        " (0.7 and 1.3 s after the start) to its first answer with the topic (KafkaController.onControllerFailover).",
+        " (0.7 and 1.3 s after the start) to its first answer with the topic (KafkaController.onControllerFailover)."
+        " A broker of 4.0 accepts connections after it has replayed the metadata log (BrokerServer.startup).",
     ),
     DrawRow(
         name=DrawName.BROKER_LEADS,

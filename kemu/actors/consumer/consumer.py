@@ -82,6 +82,8 @@ class Consumer(HostingMachine):
     rebalancing: PolledRebalancing
     _failure: MemberFailed | None = None
     """The fatal error raised to the application, while the consumer closes."""
+    _passes: "Passes | None" = None
+    """The passes of the loop in poll(), in the consumer protocol."""
 
     def __init__(
         self,
@@ -139,9 +141,8 @@ class Consumer(HostingMachine):
         self.catch_up = self._second_consumer() if config.enable_parallel_rebalance else None
         """KIP-333's mode; None if the mode is off."""
         self.commits: Commits = Commits(self, self.positions)
-        passes = None
         if config.uses_consumer_protocol:
-            passes = self._begin_modern(draws.identity(f"{name}.{life}"), rules.client)
+            self._passes = self._begin_modern(draws.identity(f"{name}.{life}"), rules.client)
         else:
             classic = self.membership = Membership(self)
             self.rebalancing = classic.around_join = Rebalancing(
@@ -158,7 +159,7 @@ class Consumer(HostingMachine):
             self._closing,
             application or PollLoop(config, draws),
             listener or TimedListener(config, draws),
-            passes,
+            self._passes,
         )
         self._close_requested = False
 
@@ -215,6 +216,8 @@ class Consumer(HostingMachine):
                 thread.run()
         elif thread.doing is CLOSING:
             self._closing.advance()
+        elif self.awake and self._passes is not None and thread.doing is not ENDED:
+            self._passes.run_without_application()
 
     def _accept(self, command: object) -> None:
         match command:

@@ -17,11 +17,12 @@ wait lasts for at most ``retry.backoff.ms``, so that the next pass asks the lead
 
 Since 4.2, the thread does not wait for its event, and begins no other event before it has noticed the end of this one.
 A poll() notices the end of its predecessor's event. Within a poll(), the first pass after a wait notices the end. So
-this pass has no event, and a commit that ended the wait is sent in a later pass.
+this pass has no event, and a commit that ended the wait is sent in a later pass. While the thread runs a callback or
+the application, the network thread continues the event: ListOffsets follows the answer to OffsetFetch, then Fetch.
 
 Source: ``AsyncKafkaConsumer.poll``, ``checkInflightPoll``, ``pollForFetches``, ``ConsumerNetworkThread.runOnce``,
 ``RequestManagers``, ``ApplicationEventProcessor`` (``PollEvent`` 4.0.1 and 4.1.1, ``AsyncPollEvent`` 4.2.1 and 4.3.0),
-``FetchRequestManager.pollInternal`` (4.2.1).
+``FetchRequestManager.pollInternal`` (4.2.1), ``OffsetsRequestManager.updatePositionsWithOffsets`` (4.2.0).
 """
 
 from kemu.actors.consumer.commits import Commits
@@ -66,6 +67,8 @@ class Passes:
         positions.fetching.tells_dropped_records = True
         self._event = False
         """Whether an event is in progress, because partitions have no position yet."""
+        self._owned = positions.owned()
+        """The owned partitions at the begin of the last event."""
         self._left = False
         """Whether an event has ended, and the application's thread has not noticed its end."""
         self._poll_us = -1
@@ -114,6 +117,18 @@ class Passes:
         if machine.polling:
             self._wake_for_next_pass(ends_us)
 
+    def run_without_application(self) -> None:
+        """Let the network thread continue an event while the application's thread runs a callback or the application.
+
+        Partitions that were assigned after the begin of the event wait for the next event.
+        """
+        positions = self._positions
+        if self._event and self._in_background and positions.owned() is self._owned:
+            positions.poll()
+            if not positions.are_requested:
+                self._event = False
+                positions.fetching.send()
+
     def _pass(self, submits: bool) -> None:
         """Run a pass, and the passes that follow at once.
 
@@ -127,8 +142,9 @@ class Passes:
                 queued = self._reconciler.has_callback
                 woken = self._submit()
                 calls = queued or not self._in_background or self._machine.chance.below(TURNS) > 0
-            elif self._event and self._in_background:  # offsets may have arrived during a callback
-                self._positions.poll()
+            elif self._event and self._in_background:
+                if self._positions.owned() is not self._owned:  # a new assignment begins the search anew
+                    self._positions.poll()
                 woken = self._positions_found()
             self._reconciler.timer_seen_us = self._machine.now_us if fresh else self._known_us
             submits = calls and self._reconciler.call_listener()
@@ -156,6 +172,7 @@ class Passes:
         self._work_on_network()
         self._event = True
         self._membership.poll_event()
+        self._owned = self._positions.owned()
         if not self._reconciler.commits:
             due_us = self._commits.due_us
             self._commits.poll()

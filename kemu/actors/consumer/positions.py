@@ -191,6 +191,11 @@ class Positions:
         return any(one.seeking is not Seeking.VALIDATING for one in self._seeking.values())
 
     @property
+    def are_requested(self) -> bool:
+        """Whether a ListOffsets is in flight, or an OffsetFetch, which the network thread repeats by itself."""
+        return bool(self._asking_leaders) or any(one.seeking is Seeking.COMMITTED for one in self._seeking.values())
+
+    @property
     def await_validation(self) -> bool:
         """Whether a position is to be validated, and no request to its leader is in flight."""
         return any(

@@ -5,10 +5,11 @@ The cluster has no controller and no metadata store. A topic's partition is avai
 detection of a failed leader, another broker takes over partitions of ``__consumer_offsets``, with all durable records.
 
 Leader epochs equal those that Kafka's controller assigns to partitions with one replica. The controller removes a
-failed broker as leader, and elects the broker when it returns; each write adds one epoch. A broker that runs alone is
-the controller itself: without an election, the broker keeps its leaderships and epochs. Source:
+failed broker as leader, and elects the broker when it returns; each write adds one epoch. Before Kafka 4.0, a broker
+that runs alone is the controller itself: without an election, the broker keeps its leaderships and epochs. Source:
 ``KafkaController.onBrokerFailure``, ``onControllerFailover``, ``PartitionStateMachine.initializePartitionState``,
-``ReplicaStateMachine.doRemoveReplicasFromIsr``, Kafka 3.4.
+``ReplicaStateMachine.doRemoveReplicasFromIsr``, Kafka 3.4; ``ReplicationControlManager.handleBrokerShutdown``,
+``handleBrokerInControlledShutdown``, ``handleBrokerUnfenced``, Kafka 4.0 to 4.3.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +44,10 @@ from kemu.protocol.names import OFFSETS_TOPIC, coordinator_on
 
 BROKER_SESSION_US = 9_000_000
 """Time without a heartbeat after which a broker has failed, in us. Source: ``broker.session.timeout.ms``, Kafka 3.9."""
+_KRAFT_SINCE = (4, 0)
+"""The first release without ZooKeeper. Its brokers replay the metadata log, and wait until the controller unfences
+them, before they accept connections. Source: ``BrokerServer.startup``, Kafka 4.0 to 4.3.
+"""
 
 
 @define
@@ -170,14 +175,17 @@ class ArrangedCluster(Cluster):
         soon(self._learn, learned_us)
 
     def _window_us(self, host: Host, node: int) -> int:
-        """Return the time in us for which a restarted broker has no metadata: a lone broker must first become
-        controller.
+        """Return the time in us for which a restarted broker has no metadata. Before Kafka 4.0, a lone broker must
+        first become controller.
         """
         others = [name for at, name in enumerate(self.brokers) if at != node and self._live[at]]
-        if host.life == 1 or any(self.world.hosts[name].running for name in others):
+        if host.life == 1 or self._has_kraft(node) or any(self.world.hosts[name].running for name in others):
             return 0
         draws = Drawn(self.world.choices, self.draws, f"{host.name}/life {host.life}")
         return draws.us(DrawName.BROKER_WINDOW, 0)
+
+    def _has_kraft(self, node: int) -> bool:
+        return self.releases.of_broker(self.brokers[node]).release >= _KRAFT_SINCE
 
     def _lead_again(self, node: int) -> None:
         """Let a broker lead its partitions (LeaderAndIsr). Its metadata may follow later."""
@@ -270,16 +278,16 @@ class ArrangedCluster(Cluster):
         self.world.tell(self.brokers[node], command)
 
     def _write_deaths(self) -> None:
-        """Remove failed brokers as leaders, if a live broker can act as controller."""
+        """Remove failed brokers as leaders. Before Kafka 4.0, a live broker must be able to act as controller."""
         nodes = range(len(self.brokers))
-        if any(
+        controlled = any(
             self._live[node] and not self._knows_nothing[node] and self.world.hosts[self.brokers[node]].running
             for node in nodes
-        ):
-            for node in nodes:
-                if not self._live[node] and not self._leads_nothing[node]:
-                    self._leads_nothing[node] = True
-                    self._next_epoch(node)
+        )
+        for node in nodes:
+            if not self._live[node] and not self._leads_nothing[node] and (controlled or self._has_kraft(node)):
+                self._leads_nothing[node] = True
+                self._next_epoch(node)
 
     def _next_epoch(self, node: int) -> None:
         for topic in self._topics.values():

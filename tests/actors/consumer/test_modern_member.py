@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from kemu.actors.consumer.passes import LEFT
 from kemu.protocol.draws import DrawName
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
-from kemu.protocol.messages.data import Metadata
-from kemu.protocol.notes.groups import PartitionsAssigned, PartitionsLost, Processed
+from kemu.protocol.messages.data import ListOffsets, Metadata
+from kemu.protocol.messages.group import OffsetFetch
+from kemu.protocol.notes.groups import CallbackReturned, PartitionsAssigned, PartitionsLost, Processed
 from kemu.protocol.rebalancing.client_rules import CLIENT_4_2
 from tests.actors.consumer.consumer_harness import LATENCY_US, Harness
 from tests.kafka_tests.client_runner import API, CLIENTS, ClientRunner, ScriptedCoordinator, reply_to
@@ -267,3 +270,51 @@ def test_classes_of_a_first_assignment_delay_its_callback_by_their_time_alone(re
         spans_ms.append((acknowledged - began) // 1000)
 
     assert spans_ms[1] - spans_ms[0] == 12
+
+
+class Ready:
+    """The application's thread is slower than the network thread, and begins each pass with an event."""
+
+    def below(self, bound: int) -> int:
+        """The last one; 0 of eight, so that the thread has noticed the end of its event."""
+        return 0 if bound == LEFT else bound - 1
+
+
+def asked_in_callback(release: str, **errors: ErrorCode) -> list[str]:
+    """The requests for positions around onPartitionsAssigned, which takes 5 s; these APIs have one error first."""
+    harness = ScriptedCoordinator(
+        {"t": 1},
+        client=CLIENTS[release],
+        group_protocol="consumer",
+        enable_auto_commit=False,
+        emulated_on_assigned_ms=5000,
+    )
+    harness.first, harness.consumer.chance = "t 0", Ready()
+    for api, error in errors.items():
+        harness.answer_next(api, error)
+    harness.run(20_000_000)
+    (until_us,) = [at for at, fact in harness.noted_at if isinstance(fact, CallbackReturned)]
+    return [
+        f"{type(message).__name__} {'before' if at < until_us else 'after'}"
+        for at, _, message in harness.sent
+        if isinstance(message, OffsetFetch | ListOffsets)
+    ]
+
+
+@pytest.mark.parametrize(("release", "when"), [("4.1", "after"), ("4.2", "before"), ("4.3", "after")])
+def test_a_missing_offset_is_followed_by_listoffsets_during_the_callback(release: str, when: str) -> None:
+    """The network thread continues an event that began before the callback: AsyncPollEvent, OffsetsRequestManager
+    4.2.0. In 4.3 the partitions are assigned after the event.
+    """
+    assert asked_in_callback(release) == [f"OffsetFetch {when}", f"ListOffsets {when}"]
+
+
+def test_the_network_thread_repeats_offsetfetch_but_not_listoffsets_during_a_callback() -> None:
+    """CommitRequestManager.fetchOffsetsWithRetries, OffsetsRequestManager.sendListOffsetsRequestsAndResetPositions
+    4.2.0: a failed ListOffsets ends the event, and the next event asks again.
+    """
+    again = asked_in_callback("4.2", OffsetFetch=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    later = asked_in_callback("4.2", ListOffsets=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    assert again == ["OffsetFetch before", "OffsetFetch before", "ListOffsets before"]
+    assert later == ["OffsetFetch before", "ListOffsets before", "ListOffsets after"]

@@ -2,7 +2,8 @@
 
 Sources: ``KafkaController.onBrokerFailure`` (a dead leader is written off: an epoch), ``onBrokerStartup`` (it is
 elected again: another), ``PartitionStateMachine.initializePartitionState`` (a controller that finds itself as leader in
-the store goes on as that); KIP-320 (clients are told of epochs, and ask where theirs ends).
+the store goes on as that); since 4.0 ``ReplicationControlManager.handleBrokerShutdown``, ``handleBrokerUnfenced``;
+KIP-320 (clients are told of epochs, and ask where theirs ends).
 """
 
 from typing import Any
@@ -74,14 +75,27 @@ def test_an_epoch_ends_when_a_living_broker_writes_the_leader_off_and_another_be
     assert found == epochs
 
 
-@pytest.mark.parametrize(("count", "told"), [(1, False), (3, True)])
-def test_members_learn_that_a_log_lost_its_end_wherever_its_leader_has_another_epoch(count, told):
-    """KIP-320. A lone broker leads in its old epoch again: members go on behind records that came after the cut."""
+@pytest.mark.parametrize("plan", [B0_FAILS.format("15s"), B0_FAILS.format("2s"), B0_IS_CLOSED])
+def test_since_4_0_the_controller_writes_a_lone_broker_off_and_elects_it_again(plan):
+    """The controller is another process, or replays that the broker led in its former incarnation."""
+    _, hosted = _facts(scenario_from_toml('profile = "kafka-4.0"' + BROKERS.format(count=1) + plan), PartitionHosted)
+
+    assert [fact.leader_epoch for fact in hosted] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("profile", "count", "told"), [("kafka-3.4", 1, False), ("kafka-3.4", 3, True), ("kafka-4.0", 1, True)]
+)
+def test_members_learn_that_a_log_lost_its_end_wherever_its_leader_has_another_epoch(profile, count, told):
+    """KIP-320. A lone broker before 4.0 leads in its old epoch again: members go on behind records that came after the
+    cut.
+    """
     lost: set[str] = set()
     truncated = 0
     for seed in (1, 3, 8, 10):
         values = (f"brokers.count={count}", "draws=life", "duration=70s", "topics.orders.rate=30/s")
-        result, positions = _facts(with_values(load_scenario("disk-tail-lost"), values), PositionSet, seed)
+        scenario = with_values(load_scenario("disk-tail-lost"), (f"profile={profile}", *values))
+        result, positions = _facts(scenario, PositionSet, seed)
         assert result.verdict == "holds", seed
         lost |= {loss.why for loss in result.losses}
         truncated += sum(fact.why == TRUNCATED for fact in positions)
