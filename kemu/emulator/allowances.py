@@ -109,6 +109,18 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "test_a_removed_member_fails_if_it_asks_for_offsets_before_a_heartbeat",
     ),
     Allowance(
+        "sync-before-the-group-is-loaded",
+        ("liveness: sync-while-loading",),
+        "A coordinator of 4.0 or later that had not loaded the group refused the member's last SyncGroup with"
+        " COORDINATOR_LOAD_IN_PROGRESS.",
+        "Kafka 4.0 to 4.3 GroupCoordinatorService.syncGroup, AbstractCoordinator.SyncGroupResponseHandler",
+        ("kemu.emulator.checkers.liveness:Liveness._sync_refused",),
+        "tests/emulator/checkers/test_failing_members.py::"
+        "test_a_classic_member_fails_if_it_syncs_while_a_coordinator_of_4_0_loads_its_group",
+        "tests/emulator/checkers/test_failing_members.py::"
+        "test_a_classic_member_fails_if_it_syncs_while_a_coordinator_of_4_0_loads_its_group",
+    ),
+    Allowance(
         "classic-members-without-a-target",
         ("liveness: unheard-epoch", "group-progress: not-reconciled"),
         "The group of the consumer protocol is Assigning, and the last request of each member is a classic one; since"

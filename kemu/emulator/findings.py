@@ -112,6 +112,7 @@ UNCONVERTED_GROUP = "unconverted-group"
 DOWNGRADED_GROUP = "downgraded-group"
 UNRELEASED_INSTANCE = "unreleased-instance"
 UNHEARD_REMOVAL = "unheard-removal"
+SYNC_WHILE_LOADING = "sync-while-loading"
 
 STAYS_DEGRADED: Mapping[str, str] = MappingProxyType(
     {
@@ -188,6 +189,12 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
             " group.max.size or group.consumer.migration.policy forbids to convert it. The group's epoch rose when a"
             " member was removed, and no heartbeat asks a classic member to rejoin before the target has this epoch"
             " (Kafka 4.3 GroupMetadataManager.classicGroupHeartbeatToConsumerGroup). The next join ends the condition"
+        ),
+        ("liveness", SYNC_WHILE_LOADING): (
+            "a classic member sent a SyncGroup while the coordinator loaded the group's log. Since Kafka 4.0 the answer"
+            " is COORDINATOR_LOAD_IN_PROGRESS (GroupCoordinatorService.syncGroup), which the client does not expect:"
+            " poll() raises an exception (AbstractCoordinator.SyncGroupResponseHandler, Kafka 4.0 to 4.3). Earlier"
+            " coordinators answer REBALANCE_IN_PROGRESS, and the member rejoins"
         ),
         ("liveness", UNHEARD_REMOVAL): (
             "the coordinator has removed a member of the consumer protocol, or its log lost the member. The member"

@@ -4,9 +4,10 @@
   owner.
 - member-failed: no member ever fails permanently. An error injected by the
   plan excuses one failure.
-- downgraded-group, forgotten-group, forgotten-instance, forgotten-rebalance, inconsistent-members, unconverted-group,
-  unheard-epoch, unheard-isr, unheard-removal, unheard-state, unreleased-instance, untold-coordinator: not-at-rest or
-  member-failed, for a reason of Kafka's own, which ``kemu describe KIND`` explains (``findings.STAYS_BLOCKED``).
+- downgraded-group, forgotten-group, forgotten-instance, forgotten-rebalance, inconsistent-members, sync-while-loading,
+  unconverted-group, unheard-epoch, unheard-isr, unheard-removal, unheard-state, unreleased-instance,
+  untold-coordinator: not-at-rest or member-failed, for a reason of Kafka's own, which ``kemu describe KIND`` explains
+  (``findings.STAYS_BLOCKED``).
 
 Every disturbance restarts the bound. A group has additional ``metadata.max.age.ms`` if its leader may not know a
 partition yet. One moment is enough, because members slower than ``max.poll.interval.ms`` rebalance for ever. After
@@ -42,6 +43,7 @@ from kemu.emulator.findings import (
     FORGOTTEN_REBALANCE,
     INCONSISTENT_MEMBERS,
     MEMBER_FAILED,
+    SYNC_WHILE_LOADING,
     UNCONVERTED_GROUP,
     UNHEARD_EPOCH,
     UNHEARD_ISR,
@@ -150,6 +152,7 @@ class Liveness(Checker):
         "inconsistent-members",
         "member-failed",
         "not-at-rest",
+        "sync-while-loading",
         "unconverted-group",
         "unheard-epoch",
         "unheard-isr",
@@ -166,10 +169,12 @@ class Liveness(Checker):
         *,
         max_age_us: int = 0,
         follows_target: Callable[[ActorName], bool] = no_coordinator,
+        refuses_syncs: Callable[[ActorName], bool] = no_coordinator,
     ) -> None:
         super().__init__()
         self.bound_us = bound_us
         self._max_age_us = max_age_us
+        self._refuses_syncs = refuses_syncs
         self._given = {
             group: names if isinstance(names, TopicPattern) else tuple(names) for group, names in (topics or {}).items()
         }
@@ -205,6 +210,8 @@ class Liveness(Checker):
         record, the log has the group."""
         self._inconsistent: dict[ActorName, None] = {}
         """Members that a coordinator answered with INCONSISTENT_GROUP_PROTOCOL."""
+        self._synced_too_soon: dict[MemberId, None] = {}
+        """Members whose SyncGroup a coordinator refused because it had not loaded their group."""
         self._unconverted: dict[MemberId, None] = {}
         """Members that were refused because their classic group had no assignor yet."""
         self._reassigned: dict[GroupId, None] = {}
@@ -244,7 +251,11 @@ class Liveness(Checker):
         topics = {name: group.subscription for name, group in scenario.groups.items()}
         follows_target = settings.classic_members_follow_target
         made = cls(
-            scenario.stable_within_us, topics, max_age_us=scenario.metadata_max_age_us, follows_target=follows_target
+            scenario.stable_within_us,
+            topics,
+            max_age_us=scenario.metadata_max_age_us,
+            follows_target=follows_target,
+            refuses_syncs=settings.refuses_syncs_while_loading,
         )
         made.shown_to(settings.on)
         return made
@@ -437,6 +448,8 @@ class Liveness(Checker):
             return INCONSISTENT_MEMBERS
         if self._is_forgotten(actor, fact):
             return FORGOTTEN_INSTANCE
+        if fact.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and fact.member_id in self._synced_too_soon:
+            return SYNC_WHILE_LOADING
         if fact.group not in self.consumer_protocol_groups:
             return MEMBER_FAILED
         static, unreleased = self._static.get(fact.group, {}), fact.error is ErrorCode.UNRELEASED_INSTANCE_ID
@@ -492,6 +505,16 @@ class Liveness(Checker):
         is_first = known is not None and known.state == "PreparingRebalance" and known.began_empty
         if fact.api == "ConsumerGroupHeartbeat" and fact.error is ErrorCode.UNKNOWN_SERVER_ERROR and is_first:
             self._unconverted[fact.member_id] = None
+        if fact.api == "SyncGroup":
+            self._sync_refused(seen, fact)
+
+    def _sync_refused(self, seen: Seen, fact: RequestRefused) -> None:
+        watched = self.panel.groups.get(fact.group)
+        is_loaded = watched is not None and watched.loaded and watched.coordinator == seen.actor
+        loads = fact.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and not is_loaded
+        self._synced_too_soon.pop(fact.member_id, None)
+        if loads and self._refuses_syncs(seen.actor):
+            self._synced_too_soon[fact.member_id] = None
 
     def _request_answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
         if fact.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:

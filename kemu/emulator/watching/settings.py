@@ -10,6 +10,7 @@ from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.text.kafka_keys import configured
 from kemu.emulator.watching.group_times import GroupTimes, times_of
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ReplicaConfig, StreamsConfig
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName, GroupId, host_of, role_of
 from kemu.protocol.profiles import PROFILES, Profile
 from kemu.protocol.streams.releases import consumer_of_streams
@@ -68,6 +69,11 @@ class Settings:
         """``ConsumerGroupRules.classic_members_follow_target`` of a coordinator's release."""
         rules = rules_of_kind(self.broker_profile(coordinator).broker.coordinator_kind)
         return rules.consumer_groups.classic_members_follow_target
+
+    def refuses_syncs_while_loading(self, coordinator: ActorName) -> bool:
+        """Whether a coordinator's release answers SyncGroup with COORDINATOR_LOAD_IN_PROGRESS while its log loads."""
+        rules = rules_of_kind(self.broker_profile(coordinator).broker.coordinator_kind)
+        return rules.sync_while_loading is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     @property
     def streams(self) -> dict[GroupId, StreamsConfig]:

@@ -1,4 +1,4 @@
-"""Members of the consumer protocol that fail permanently: for a reason of Kafka's own, or by a violation."""
+"""Members that fail permanently: for a reason of Kafka's own, or by a violation."""
 
 import pytest
 
@@ -293,3 +293,28 @@ def test_a_removed_member_fails_for_good_if_a_classic_member_joined_its_empty_gr
 
 def test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation(story):
     assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND) == ["member-failed"]
+
+
+LOADS = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+@pytest.mark.parametrize(
+    ("by", "api", "error", "since_4_0", "kind"),
+    [
+        ("b1/coordinator", "SyncGroup", LOADS, True, "sync-while-loading"),
+        ("b1/coordinator", "SyncGroup", LOADS, False, "member-failed"),
+        ("b0/coordinator", "SyncGroup", LOADS, True, "member-failed"),
+        ("b1/coordinator", "JoinGroup", LOADS, True, "member-failed"),
+        ("b1/coordinator", "SyncGroup", ErrorCode.REBALANCE_IN_PROGRESS, True, "member-failed"),
+    ],
+    ids=["as in Kafka", "of an earlier release", "has loaded the group", "another request", "another answer"],
+)
+def test_a_classic_member_fails_if_it_syncs_while_a_coordinator_of_4_0_loads_its_group(
+    story, by, api, error, since_4_0, kind
+):
+    """GroupCoordinatorService.syncGroup (operated swarm, kafka-4.3, seed 9555). b0 has loaded the group, b1 has not."""
+    member_id = story.ids["c1"]
+    story.by(by, notes.RequestRefused(group=GROUP, api=api, member_id=member_id, error=error))
+    story.by("c1", notes.MemberFailed(group=GROUP, member_id=member_id, error=LOADS, why="SyncGroup: loads"))
+
+    assert story.kinds(Liveness(refuses_syncs=lambda coordinator: since_4_0)) == [kind]
