@@ -34,7 +34,7 @@ from kemu.protocol.messages.versions import (
     LATEST,
     SpokenVersions,
 )
-from kemu.protocol.metadata_rules import METADATA_2_3, METADATA_2_4, METADATA_2_8, MetadataRules
+from kemu.protocol.metadata_rules import METADATA_2_3, METADATA_2_4, METADATA_2_8, METADATA_3_7, MetadataRules
 from kemu.protocol.rebalancing.client_rules import (
     CLIENT_2_4,
     CLIENT_2_6,
@@ -108,8 +108,8 @@ class Profile:
     """Whether leaders refuse fetches from brokers that are not replicas of the partition: since 3.3.0 (KAFKA-13837)."""
     balances_while_reassigning: bool = True
     """Whether leadership returns to preferred replicas while partitions are reassigned: since 3.4.0 (KAFKA-10149)."""
-    metadata: MetadataRules = METADATA_2_8
-    """The rules by which its clients trust leader epochs in metadata."""
+    metadata: MetadataRules = METADATA_3_7
+    """The use of leader epochs by its clients."""
     streams: StreamsRelease = STREAMS_3_4
     """The behaviour of Kafka Streams instances."""
 
@@ -221,6 +221,7 @@ _KAFKA_3_4 = Profile(
     rules_of=of_client(CLIENT_3_2),
     min_isr_holds_watermark=False,
     checks_fetch_epoch=False,
+    metadata=METADATA_2_8,
 )
 
 _KAFKA_4_0 = Profile(
@@ -294,6 +295,7 @@ PROFILES: Mapping[str, Profile] = {
             checks_fetch_epoch=False,
             refuses_unassigned=False,
             balances_while_reassigning=False,
+            metadata=METADATA_2_8,
             streams=STREAMS_3_0,
         ),
         _KAFKA_3_4,

@@ -147,6 +147,20 @@ MUTATIONS = [
         "clients/too-soon",
         ("broker-crash-and-return:4",),
     ),
+    Mutation(  # a producer never waits for the back-off of a batch
+        "kemu/actors/clients/produce_queue.py",
+        "        return self.attempts == self.attempts_before\n",
+        "        return self.attempts >= self.attempts_before\n",
+        "clients/too-soon",
+        ("consumer-protocol-failover-stable:2", "consumer-protocol-fenced:2"),
+    ),
+    Mutation(  # the leaders that errors name are in the next epoch
+        "kemu/actors/broker/new_leaders.py",
+        "leader_id=leader, leader_epoch=epoch, broker=node",
+        "leader_id=leader, leader_epoch=epoch + 1, broker=node",
+        "answers/untrue",
+        ("consumer-protocol-failover-stable:2", "consumer-protocol-fenced:2"),
+    ),
     Mutation(  # an admin takes its time
         "kemu/actors/clients/admin.py",
         "            self.start_timer((AdminTimer.RETRY, str(task.number)), wait_us)\n",

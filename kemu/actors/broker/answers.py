@@ -92,6 +92,16 @@ class ClusterAnswers:
         is_at_its_index = 0 <= partition < len(rows) and rows[partition].partition == partition
         return is_at_its_index or any(row.partition == partition for row in rows)
 
+    def leader_of(self, topic: str, partition: int) -> tuple[int, int]:
+        """(leader, leader epoch) of a partition in the last metadata; -1 for an unknown partition."""
+        known = self.topics.get(topic)
+        rows = known.partitions if known is not None else ()
+        return next(((row.leader, row.leader_epoch) for row in rows if row.partition == partition), (-1, -1))
+
+    def broker(self, node_id: int) -> BrokerMetadata | None:
+        """A live broker in the last metadata."""
+        return next((broker for broker in self.brokers if broker.node_id == node_id), None)
+
     def absent(self, topic: str, partition: int) -> ErrorCode:
         """The error for a partition that this broker lacks. Source: Kafka's ``ReplicaManager.getPartitionOrError``."""
         if self.knows(topic, partition):

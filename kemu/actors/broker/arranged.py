@@ -18,6 +18,7 @@ from kemu.actors.broker.delayed_fetches import invalidate
 from kemu.actors.broker.fetch_sessions import FetchSessions
 from kemu.actors.broker.hosted_partition import HostedPartition, QueuedBatch
 from kemu.actors.broker.leader_epochs import epoch_end, no_epoch_end
+from kemu.actors.broker.new_leaders import NewLeaders
 from kemu.actors.broker.partition_log import PartitionLog, log_name, start_entry
 from kemu.actors.broker.produce_calls import ProduceCall, ProduceCalls, fault_of, produced
 from kemu.actors.broker.produce_requests import ProduceRequests
@@ -109,8 +110,9 @@ class Broker(Machine):
         self._answers = ClusterAnswers(self, self.injections, versions, node_id, life)
         self._connections = Connections(self, self._receive)
         sessions = FetchSessions(self, config.max_incremental_fetch_session_cache_slots, life)
-        self._fetches = ConsumerFetches(self, self.partitions, self.absent, self._connections, sessions)
-        self._calls = ProduceCalls(self, self._connections)
+        leaders = NewLeaders(self._answers, self._believed)
+        self._fetches = ConsumerFetches(self, self.partitions, self.absent, self._connections, sessions, leaders)
+        self._calls = ProduceCalls(self, self._connections, leaders)
         self._requests = ProduceRequests(
             self._calls, self.injections, self.partitions, fault=self._fault, append=self._queue
         )
@@ -223,6 +225,10 @@ class Broker(Machine):
                 epochs=hosted.epochs.entries,
             )
         )
+
+    def _believed(self, topic: str, partition: int) -> tuple[int, int] | None:
+        hosted = self.partitions.get((topic, partition))
+        return None if hosted is None else (self.node_id, hosted.leader_epoch)
 
     def absent(self, topic: str, partition: int) -> ErrorCode:
         """The error for a partition that this broker lacks."""

@@ -8,13 +8,21 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches, Waiters, unwatch
-from kemu.actors.broker.fetch_sessions import FetchSessions
+from kemu.actors.broker.fetch_sessions import FetchContext, FetchSessions
+from kemu.actors.broker.new_leaders import NewLeaders
 from kemu.actors.broker.partition_log import PartitionLog
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.connections import Connections
-from kemu.actors.machine import Machine, Received, caller_of
+from kemu.actors.machine import Caller, Machine, Received, caller_of
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
+from kemu.protocol.messages.data import (
+    FETCH_NAMES_LEADERS_SINCE,
+    Fetch,
+    FetchedPartition,
+    FetchPartition,
+    FetchReply,
+    RecordBatch,
+)
 from kemu.protocol.names import ActorName, TopicPartition, is_real_client
 from kemu.protocol.wire.compile import maker
 
@@ -62,6 +70,7 @@ class ConsumerFetches:
     Args:
         absent: the error for a partition that this broker does not lead.
         connections: the connections, each muted while one of its fetches is delayed.
+        new_leaders: the leaders that errors name.
     """
 
     def __init__(
@@ -71,9 +80,11 @@ class ConsumerFetches:
         absent: Callable[[str, int], ErrorCode],
         connections: Connections,
         sessions: FetchSessions,
+        new_leaders: NewLeaders,
     ) -> None:
         self._machine = machine
         self._sessions = sessions
+        self._new_leaders = new_leaders
         self._partitions = partitions
         self._absent = absent
         self._delayed: DelayedFetches[ConsumerFetch] = DelayedFetches(machine, BrokerTimer.FETCH, self._answer)
@@ -138,7 +149,7 @@ class ConsumerFetches:
             self._machine.reply(event, FetchReply(error=context, partitions=()))
         else:
             rows = tuple([_row(row, error) for row in context.rows])
-            self._machine.reply(event, self._sessions.answer(context, rows))
+            self._reply_with_errors(caller_of(event), context, rows)
 
     def grown(self, partition: Readable) -> None:
         """Answer the fetches that have enough bytes, after records were appended or became readable."""
@@ -190,6 +201,7 @@ class ConsumerFetches:
         left = fetch.max_bytes
         known = fetch.context.session.known if fetch.context.session is not None else None
         rows: list[FetchedPartition] = []
+        failed = False
         for index in self._with_news(fetch):
             row = fetch.rows[index]
             at = (row.topic, row.partition)
@@ -197,6 +209,7 @@ class ConsumerFetches:
             error = self._error(partition, row)
             if partition is None or error is not _NONE:
                 rows.append(_row(row, error, partition))
+                failed = True
                 continue
             log, size = partition.log, partition.record_bytes
             batches: tuple[RecordBatch, ...] = ()
@@ -216,8 +229,18 @@ class ConsumerFetches:
                         batches=batches,
                     )
                 )
-        self._machine.reply(fetch.caller, self._sessions.answer(fetch.context, tuple(rows)))
+        if failed:
+            self._reply_with_errors(fetch.caller, fetch.context, tuple(rows))
+        else:
+            self._machine.reply(fetch.caller, self._sessions.answer(fetch.context, tuple(rows)))
         self._connections.answered(fetch.caller)
+
+    def _reply_with_errors(self, caller: Caller, context: FetchContext, rows: tuple[FetchedPartition, ...]) -> None:
+        reply = self._sessions.answer(context, rows)
+        named = self._new_leaders.of(reply.partitions) if caller.version >= FETCH_NAMES_LEADERS_SINCE else ()
+        if named:
+            reply = FetchReply(session_id=reply.session_id, partitions=reply.partitions, new_leaders=named)
+        self._machine.reply(caller, reply)
 
     def _with_news(self, fetch: ConsumerFetch) -> Iterable[int]:
         """The indexes of the rows that may have news for the reader, in order."""

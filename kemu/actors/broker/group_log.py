@@ -14,6 +14,7 @@ Source: Kafka 2.8's ``GroupMetadataManager.storeGroup``/``storeOffsets`` (acks=-
 from collections.abc import Callable, Mapping
 
 from kemu.actors.broker.led_partitions import LedPartitions
+from kemu.actors.broker.new_leaders import NewLeaders
 from kemu.actors.broker.produce_calls import Acks, ProduceCall
 from kemu.actors.broker.replica import Ack, Replica
 from kemu.actors.broker.replica_manager import ReplicaManager
@@ -40,7 +41,7 @@ class GroupCall(ProduceCall):
 
     __slots__ = ()
 
-    def reply(self) -> AppendGroupsReply:
+    def reply(self, new_leaders: NewLeaders) -> AppendGroupsReply:
         """The result of the append."""
         (row,) = self.rows
         assert row is not None

@@ -5,12 +5,13 @@ Source: Kafka's ``DelayedProduce``.
 
 from enum import IntEnum
 
+from kemu.actors.broker.new_leaders import OUTDATED, NewLeaders
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.connections import Connections
 from kemu.actors.machine import Caller, Machine, Received, caller_of
 from kemu.actors.parking import Parking
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Produce, ProduceBatch, ProducedBatch, ProduceReply
+from kemu.protocol.messages.data import PRODUCE_NAMES_LEADERS_SINCE, Produce, ProduceBatch, ProducedBatch, ProduceReply
 from kemu.protocol.wire.compile import maker
 
 
@@ -30,7 +31,7 @@ _produce_reply = maker(ProduceReply)
 class ProduceCall:
     """A Produce request whose batches are being appended; answered when its last batch is decided."""
 
-    __slots__ = ("caller", "left", "number", "rows")
+    __slots__ = ("caller", "is_outdated", "left", "number", "rows")
 
     asks_for_min_isr = True
     """Whether too small an ISR at the end of the wait is an error (acks=all)."""
@@ -42,27 +43,40 @@ class ProduceCall:
         """The sender; None with acks 0, when no answer is sent."""
         self.rows: list[ProducedBatch | None] = [None] * batches
         self.left = batches
+        self.is_outdated = False
+        """Whether the result of a batch says that the sender's metadata is outdated."""
 
     def answer(self, index: int, row: ProducedBatch) -> bool:
         """Set the result of one batch; returns whether the request can be answered now."""
         rows = self.rows
         assert rows[index] is None, f"batch {index} is decided twice"
         rows[index] = row
+        if row.error is not _NONE and row.error in OUTDATED:
+            self.is_outdated = True
         self.left = left = self.left - 1
         return not left
 
-    def reply(self) -> object:
+    def reply(self, new_leaders: NewLeaders) -> object:
         """The answer: the results of the batches in the order of the request."""
         assert self.left == 0
-        return _produce_reply(batches=tuple([row for row in self.rows if row is not None]))
+        batches = tuple([row for row in self.rows if row is not None])
+        if self.is_outdated and self.caller is not None and self.caller.version >= PRODUCE_NAMES_LEADERS_SINCE:
+            return ProduceReply(batches=batches, new_leaders=new_leaders.of(batches))
+        return _produce_reply(batches=batches)
 
 
 class ProduceCalls:
-    """The unanswered requests and their timeouts. ``connections``: muted while a request is undecided."""
+    """The unanswered requests and their timeouts.
 
-    def __init__(self, machine: Machine, connections: Connections) -> None:
+    Args:
+        connections: muted while a request is undecided.
+        new_leaders: the leaders that errors name.
+    """
+
+    def __init__(self, machine: Machine, connections: Connections, new_leaders: NewLeaders) -> None:
         self._machine = machine
         self._connections = connections
+        self._new_leaders = new_leaders
         self._waiting: Parking[int, ProduceCall] = Parking(machine, BrokerTimer.PRODUCE)
         """Number -> request with a timeout."""
 
@@ -92,7 +106,7 @@ class ProduceCalls:
         """Answer a request whose batches are all decided."""
         self._waiting.release(call.number)
         if call.caller is not None:
-            self._machine.reply(call.caller, call.reply())
+            self._machine.reply(call.caller, call.reply(self._new_leaders))
             self._connections.answered(call.caller)
 
 

@@ -33,6 +33,7 @@ from kemu.actors.broker.isr_changes import IsrChanges, IsrWriter
 from kemu.actors.broker.isr_store import IsrStore
 from kemu.actors.broker.leader_epochs import epoch_end, no_epoch_end
 from kemu.actors.broker.led_partitions import LedPartitions
+from kemu.actors.broker.new_leaders import NewLeaders
 from kemu.actors.broker.offsets_topic import OffsetsTopic
 from kemu.actors.broker.produce_calls import ProduceCalls
 from kemu.actors.broker.record_deletions import RecordDeletions
@@ -157,9 +158,10 @@ class ReplicatedBroker(Machine):
         self.answers = ClusterAnswers(self, self.injections, versions, node_id, life)
         self._configs = self._config_answers(config, replication, control, group_keys)
         self._connections = connections = Connections(self, self._receive)
-        calls = ProduceCalls(self, connections)
+        leaders = NewLeaders(self.answers, self._believed)
+        calls = ProduceCalls(self, connections, leaders)
         sessions = FetchSessions(self, config.max_incremental_fetch_session_cache_slots, life)
-        self._fetches = ConsumerFetches(self, manager.served, self._unserved, connections, sessions)
+        self._fetches = ConsumerFetches(self, manager.served, self._unserved, connections, sessions, leaders)
         watermarks = HighWatermarks(self, manager, calls, self._fetches)
         self._isr_changes = IsrChanges(self, manager, watermarks, draws)
         self._deletions = RecordDeletions(self, manager, self._unserved, connections)
@@ -350,6 +352,11 @@ class ReplicatedBroker(Machine):
         if replica is None:
             return self.answers.absent(topic, partition)
         return ErrorCode.KAFKA_STORAGE_ERROR if replica.role is Role.OFFLINE else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _believed(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """The leader and its epoch, as a replica on a working disk knows them (``getPartitionOrError``)."""
+        replica = self.manager.replicas.get((topic, partition))
+        return None if replica is None or replica.role is Role.OFFLINE else (replica.leader, replica.leader_epoch)
 
     def _unserved(self, topic: str, partition: int) -> ErrorCode:
         """The error for a partition that this broker does not serve; the metadata cache is checked first."""

@@ -4,7 +4,7 @@ Source: Kafka's ``MetadataCache`` and ``Metadata`` (``lastSeenLeaderEpochs``, ``
 """
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import ge
 
 from kemu.actors.clients.once import OncePerValue
@@ -12,9 +12,9 @@ from kemu.protocol.assign.base import Topics
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.control import NO_TOPIC_ID
-from kemu.protocol.messages.data import MetadataReply, PartitionMetadata, TopicMetadata
+from kemu.protocol.messages.data import MetadataReply, NewLeader, PartitionMetadata, TopicMetadata
 from kemu.protocol.metadata_rules import MetadataRules
-from kemu.protocol.names import ActorName
+from kemu.protocol.names import ActorName, TopicPartition
 
 _NO_LEADER = -1
 _NO_EPOCH = -1
@@ -150,6 +150,30 @@ class LastSeen:
                 epochs[name] = unlisted
         self._epochs, self._ids = epochs, ids
         return KnownCluster(brokers, racks, topics)
+
+    def moved(
+        self, known: KnownCluster, leaders: Sequence[NewLeader]
+    ) -> tuple[KnownCluster, tuple[TopicPartition, ...]]:
+        """The view of the cluster with newer leaders that a broker's errors name, and their partitions.
+
+        Source: ``Metadata.updatePartitionLeadership`` (3.7 to 4.3).
+        """
+        brokers, topics = dict(known.brokers), dict(known.topics)
+        moved: list[TopicPartition] = []
+        for new in leaders:
+            if new.broker is not None:
+                brokers[new.broker.node_id] = new.broker.host
+        for new in leaders:
+            layout, number = topics.get(new.topic), new.partition
+            is_known = layout is not None and number < len(layout.leaders) and layout.leaders[number] != _NOT_THERE
+            newest = self.current_leader(known, new.topic, number)[1]
+            if layout is None or not is_known or new.leader_epoch <= newest or new.leader_id not in brokers:
+                continue
+            ids, epochs = list(layout.leaders), list(layout.epochs)
+            ids[number], epochs[number] = new.leader_id, new.leader_epoch
+            topics[new.topic] = _laid_out(ids, epochs, layout.replicas, layout.topic_id)
+            moved.append((new.topic, number))
+        return KnownCluster(brokers, known.racks, topics) if moved else known, tuple(moved)
 
     def _seen_of(self, known: KnownCluster, topic: str) -> "array[int] | None":
         if topic in self._epochs:

@@ -6,7 +6,7 @@ topics of interest the client sends no requests.
 Source: Kafka's ``Metadata`` and ``NetworkClient.DefaultMetadataUpdater``; ``AdminMetadataManager``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from kemu.actors.client import Backoff, Client, backoff_ms
@@ -16,9 +16,9 @@ from kemu.actors.clients.once import OncePerValue
 from kemu.actors.machine import Chance, Machine, TimerKey
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import TOPIC_IDS_SINCE, Metadata, MetadataReply, TopicMetadata
-from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
-from kemu.protocol.names import ActorName
+from kemu.protocol.messages.data import TOPIC_IDS_SINCE, Metadata, MetadataReply, NewLeader, TopicMetadata
+from kemu.protocol.metadata_rules import METADATA_3_7, MetadataRules
+from kemu.protocol.names import ActorName, TopicPartition
 
 METADATA: TimerKey = ("metadata",)
 """The timer for outdated metadata, or for the next allowed request."""
@@ -74,7 +74,7 @@ class MetadataRefresh:
         max_age_us: int,
         version: int,
         chance: Chance,
-        rules: MetadataRules = METADATA_2_8,
+        rules: MetadataRules = METADATA_3_7,
         without_topics: bool = False,
     ) -> None:
         self.cluster = NOTHING_KNOWN
@@ -222,6 +222,13 @@ class MetadataRefresh:
             return False
         self.refresh()
         return True
+
+    def learn_leaders(self, leaders: Sequence[NewLeader]) -> tuple[TopicPartition, ...]:
+        """Learn the leaders that the errors of a response name; return the partitions that have a newer leader now."""
+        self.cluster, moved = self._last_seen.moved(self.cluster, leaders)
+        if moved:
+            self._brokers.learned(tuple(self.cluster.brokers.values()))
+        return moved
 
     def refresh(self) -> None:
         """Request metadata as soon as the backoff allows, because the known metadata was wrong."""

@@ -8,7 +8,7 @@ LAST_EPOCH = (1 << 15) - 1
 class Batch:
     """A batch of records of one partition. The batch grows until its first attempt."""
 
-    __slots__ = ("attempts", "count", "created_us", "in_doubt", "sequence")
+    __slots__ = ("attempts", "attempts_before", "count", "created_us", "in_doubt", "leader_epoch", "sequence")
 
     def __init__(self, count: int, created_us: int) -> None:
         self.count = count
@@ -18,6 +18,20 @@ class Batch:
         self.attempts = 0
         self.in_doubt = False
         """Whether an attempt ended without a definite answer, so that the batch may be in the log."""
+        self.leader_epoch = -1
+        """The highest known epoch of the leader when the batch could be sent."""
+        self.attempts_before = 0
+        """The number of attempts before this epoch was known."""
+
+    def has_new_leader(self, epoch: int) -> bool:
+        """Whether the next attempt is the first one since a newer leader is known, so that the batch need not wait for
+        its backoff. ``epoch``: the leader epoch in the metadata.
+
+        Source: ``ProducerBatch.maybeUpdateLeaderEpoch``, ``hasLeaderChangedForTheOngoingRetry`` (3.7 to 4.3).
+        """
+        if epoch > self.leader_epoch:
+            self.leader_epoch, self.attempts_before = epoch, self.attempts
+        return self.attempts == self.attempts_before
 
 
 class ProduceQueue:
@@ -29,6 +43,7 @@ class ProduceQueue:
         "in_flight",
         "index",
         "leader",
+        "leader_epoch",
         "next_sequence",
         "not_before_us",
         "number",
@@ -43,6 +58,8 @@ class ProduceQueue:
         """The queue's index among all partitions of its producer."""
         self.leader = -1
         """The node id of the leader; -1: unknown."""
+        self.leader_epoch = -1
+        """The epoch of this leader in the metadata."""
         self.batches: list[Batch] = []
         self.in_flight: Batch | None = None
         self.not_before_us = 0
@@ -65,6 +82,8 @@ class ProduceQueue:
         """Mark the first batch as in flight and return it. An idempotent producer's batch gets its sequence number."""
         assert self.in_flight is None, f"partition {self.number}: one batch in flight at a time"
         self.in_flight = head = self.batches[0]
+        if not head.attempts:
+            head.leader_epoch = self.leader_epoch
         head.attempts += 1
         if idempotent and head.sequence < 0:
             head.sequence = sequence = self.next_sequence

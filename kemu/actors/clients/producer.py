@@ -32,9 +32,9 @@ from kemu.protocol.commands import Close, FlushRecords, ProduceRecords, SetRate,
 from kemu.protocol.config import ProducerConfig
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Produce, ProduceBatch, ProducedBatch, ProduceReply
+from kemu.protocol.messages.data import NewLeader, Produce, ProduceBatch, ProducedBatch, ProduceReply
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
-from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
+from kemu.protocol.metadata_rules import METADATA_3_7, MetadataRules
 from kemu.protocol.names import ActorName
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged
 from kemu.protocol.partitioner import partition_of_key
@@ -116,7 +116,7 @@ class Producer(Machine):
         draws: Draws = CALM,
         shares: tuple[int, ...] = (),
         versions: SpokenVersions = LATEST,
-        metadata_rules: MetadataRules = METADATA_2_8,
+        metadata_rules: MetadataRules = METADATA_3_7,
     ) -> None:
         super().__init__(name)
         assert bootstrap, f"{name}: no broker to ask"
@@ -133,6 +133,7 @@ class Producer(Machine):
         self._draws = draws
         self._retry = backoff_ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._produce_version = versions["Produce"]
+        self._retries_at_new_leader = metadata_rules.retries_at_new_leader
         self._producer_id = self._new_producer_id()
         self._client = Client(
             self,
@@ -354,6 +355,8 @@ class Producer(Machine):
 
     def _sendable_at(self, queue: ProduceQueue) -> int:
         head = queue.batches[0]
+        if head.attempts > 0 and self._retries_at_new_leader and head.has_new_leader(queue.leader_epoch):
+            return 0
         if head.attempts > 0 or self._closing or self._flushing:
             return queue.not_before_us
         return head.created_us + self._linger_us
@@ -378,7 +381,16 @@ class Producer(Machine):
             assert row.partition == queue.number and row.topic == queue.topic, f"{row} answers {queue.number}"
             if queue.in_flight is batch:
                 self._decide(queue, row.error, row)
+        if reply.new_leaders:
+            self._learn_leaders(reply.new_leaders)
         self._send_all()
+
+    def _learn_leaders(self, leaders: tuple[NewLeader, ...]) -> None:
+        """Send to the leaders that errors name. Source: ``Sender.handleProduceResponse`` (3.7 to 4.3)."""
+        for topic, number in self._metadata.learn_leaders(leaders):
+            self._know_brokers()
+            layout = self._metadata.cluster.topics[topic]
+            self._lead(topic, number, layout.leaders[number], layout.epochs[number])
 
     def _decide(self, queue: ProduceQueue, error: ErrorCode, row: ProducedBatch | None = None) -> None:
         """Use the outcome of the attempt at this queue's first batch.
@@ -459,17 +471,15 @@ class Producer(Machine):
     def metadata_refreshed(self, changed: bool) -> None:
         """Update the leaders. A topic missing from the response has no leader. Source: ``Metadata.update``."""
         cluster = self._metadata.cluster
-        for node_id, host in cluster.brokers.items():
-            if node_id not in self._nodes:
-                self._nodes[node_id] = _Node(host)
+        self._know_brokers()
         had = len(self.queues)
         self._accrue()
         for topic, queues in self._queues_of.items():
             layout = cluster.topics.get(topic)
-            leaders = () if layout is None else layout.leaders
+            leaders, epochs = ((), ()) if layout is None else (layout.leaders, layout.epochs)
             for number in range(max(len(queues), len(leaders))):
-                leader = leaders[number] if number < len(leaders) else -1
-                self._lead(topic, number, leader if leader in cluster.brokers else -1)
+                leader, epoch = (leaders[number], epochs[number]) if number < len(leaders) else (-1, -1)
+                self._lead(topic, number, leader if leader in cluster.brokers else -1, epoch)
         if self._shares is not None and len(self.queues) > had:
             self._shares.grow(len(self.queues))
         if had == 0 and self.queues and self._rate > 0 and not self._closing:
@@ -491,12 +501,18 @@ class Producer(Machine):
         """
         self._metadata.refresh_later()
 
-    def _lead(self, topic: str, number: int, leader: int) -> None:
+    def _know_brokers(self) -> None:
+        for node_id, host in self._metadata.cluster.brokers.items():
+            if node_id not in self._nodes:
+                self._nodes[node_id] = _Node(host)
+
+    def _lead(self, topic: str, number: int, leader: int, epoch: int) -> None:
         queues = self._queues_of[topic]
         if number == len(queues):
             queues.append(ProduceQueue(topic, number, len(self.queues), self._producer_id))
             self.queues.append(queues[number])
         queue = queues[number]
+        queue.leader_epoch = epoch
         if queue.leader == leader:
             return
         if queue.leader >= 0:

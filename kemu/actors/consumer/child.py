@@ -188,7 +188,7 @@ class ChildConsumer(Machine):
         )
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
         self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
-        self.fetching = Fetching(self, self._out_of_range)
+        self.fetching = Fetching(self, self._out_of_range, lambda moved: self._locate())
         self._interval_us = at_least_1_ms(config.auto_commit_interval_ms)
         self._interval_runs = False
         self._committing = False

@@ -41,7 +41,7 @@ from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
-from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
+from kemu.protocol.metadata_rules import METADATA_3_7, MetadataRules
 from kemu.protocol.names import ActorName, MemberId, TopicPartition, is_coordinator
 from kemu.protocol.notes.groups import MemberFailed
 from kemu.protocol.notes.ranges import ParallelRebalance
@@ -99,7 +99,7 @@ class Consumer(HostingMachine):
         application: Application | None = None,
         versions: SpokenVersions = LATEST,
         rules_of: RulesOf = by_assignors,
-        metadata_rules: MetadataRules = METADATA_2_8,
+        metadata_rules: MetadataRules = METADATA_3_7,
         pattern: str = "",
         regex: str = "",
         tasks_first: bool = False,

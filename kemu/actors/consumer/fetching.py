@@ -16,7 +16,7 @@ from kemu.actors.consumer.partition import Partition, Returned, Seeking
 from kemu.actors.fetch_session import FetchSessionHandler
 from kemu.actors.machine import at_least_1_ms
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
+from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, NewLeader, RecordBatch
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.notes.groups import EpochRead
 from kemu.protocol.wire.compile import maker
@@ -62,11 +62,17 @@ class Leader:
 class Fetching:
     """The fetch loop of one consumer."""
 
-    def __init__(self, machine: FetchingMachine, reset: Callable[[Partition, str], None]) -> None:
+    def __init__(
+        self,
+        machine: FetchingMachine,
+        reset: Callable[[Partition, str], None],
+        leaders_moved: Callable[[tuple[TopicPartition, ...]], None],
+    ) -> None:
         config = machine.config
         self._client = machine.client
         self._machine = machine
         self._reset = reset
+        self._leaders_moved = leaders_moved
         self._owned: Mapping[TopicPartition, Partition] = {}
         self._leaders: dict[ActorName, Leader] = {}
         self._ready: list[Partition] = []
@@ -198,6 +204,7 @@ class Fetching:
         owned = self._owned
         news = not leader.session.answered(reply)
         told = self.tells_empty_answers
+        moved = self._learn_leaders(reply.new_leaders) if reply.new_leaders else ()
         for row in () if news else reply.partitions:
             if row.batches or row.error is not _NONE:
                 at = (row.topic, row.partition)
@@ -205,6 +212,10 @@ class Fetching:
                 if one is not None and one.serving and one.row is not None and one.row is plan.get(at):
                     news = True
                     self._take(one, row)
+                elif at in moved:
+                    news = True
+                    if one is not None and one.seeking is _FETCHING:  # else nobody looks at the error
+                        self._machine.metadata.refresh()
                 else:
                     told = told or self.tells_dropped_records
         if news:
@@ -215,6 +226,16 @@ class Fetching:
         else:
             self._machine.wake()
         self._empty_answer = told
+
+    def _learn_leaders(self, leaders: tuple[NewLeader, ...]) -> tuple[TopicPartition, ...]:
+        """Learn the leaders that errors name. A position that its new leader must validate hides its error.
+
+        Source: ``AbstractFetch.handleFetchSuccess``, ``FetchCollector.initialize`` (3.7 to 4.3).
+        """
+        moved = self._machine.metadata.learn_leaders(leaders)
+        if moved:
+            self._leaders_moved(moved)
+        return moved
 
     def _not_fetched(self, why: str, context: tuple[Leader, Plan]) -> None:
         leader = context[0]

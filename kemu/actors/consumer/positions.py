@@ -68,7 +68,7 @@ class Positions:
         self.generation = NO_GENERATION
         """The generation of the assignment; ``member_id`` is the member's id in this generation."""
         self.member_id = UNKNOWN_MEMBER
-        self.fetching = Fetching(machine, self.reset)
+        self.fetching = Fetching(machine, self.reset, self._leaders_moved)
         self._machine = machine
         self._owned: tuple[TopicPartition, ...] = ()
         self._group = config.group_id
@@ -218,19 +218,28 @@ class Positions:
 
     def locate(self) -> None:
         """Look up the leaders of all partitions in the metadata, which lacks topics that are no longer subscribed."""
-        metadata, subscription = self._machine.metadata, self._machine.subscription
         missing = False
         for one in self.partitions.values():
-            leader, epoch = metadata.current_leader(one.topic, one.number)
-            one.waits_for_metadata = False
-            missing = missing or (leader is None and subscription.includes(one.topic))
-            if leader != one.leader or epoch != one.leader_epoch:
-                one.leader, one.leader_epoch, one.row = leader, epoch, None
-                if one.seeking is Seeking.END and self._machine.catch_up is not None:
-                    self._machine.catch_up.leader_changed(one)
-                self._validate(one)
+            self._locate(one)
+            missing = missing or (one.leader is None and self._machine.subscription.includes(one.topic))
         if missing:
-            metadata.refresh()
+            self._machine.metadata.refresh()
+        self.fetching.redistribute(self.partitions)
+
+    def _locate(self, one: Partition) -> None:
+        leader, epoch = self._machine.metadata.current_leader(one.topic, one.number)
+        one.waits_for_metadata = False
+        if leader != one.leader or epoch != one.leader_epoch:
+            one.leader, one.leader_epoch, one.row = leader, epoch, None
+            if one.seeking is Seeking.END and self._machine.catch_up is not None:
+                self._machine.catch_up.leader_changed(one)
+            self._validate(one)
+
+    def _leaders_moved(self, moved: tuple[TopicPartition, ...]) -> None:
+        """Look up the leaders of these partitions, which the errors of a Fetch named."""
+        for at in moved:
+            if at in self.partitions:
+                self._locate(self.partitions[at])
         self.fetching.redistribute(self.partitions)
 
     def consumed(self) -> tuple[OffsetToCommit, ...]:

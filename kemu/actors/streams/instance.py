@@ -42,7 +42,7 @@ from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.draws import DrawName
 from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
-from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
+from kemu.protocol.metadata_rules import METADATA_3_7, MetadataRules
 from kemu.protocol.names import ActorName, MemberId, TopicPartition, part_on
 from kemu.protocol.notes.groups import MemberFailed, PartitionsAssigned, RecordsAcknowledged, Rejoin
 from kemu.protocol.notes.streams import InstanceLeaving, InstanceReleased, InstanceStarted, ThreadReplaced
@@ -130,7 +130,7 @@ class Instance(HostingMachine):
         protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER),
         versions: SpokenVersions = LATEST,
         rules_of: RulesOf = by_assignors,
-        metadata_rules: MetadataRules = METADATA_2_8,
+        metadata_rules: MetadataRules = METADATA_3_7,
         placement: ThreadPlacement = ThreadPlacement.KEEPING,
         uses_nonce: bool = True,
         task_rules: TaskRules = TASK_RULES,

@@ -5,6 +5,8 @@ An answer is true if:
 - UNKNOWN_TOPIC_OR_PARTITION of a broker: its metadata does not have the
   partition.
 - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition.
+- A leader that an error of Fetch or Produce names (KIP-951): the store had
+  this leader with this epoch, and the error is one of outdated metadata.
 - KAFKA_STORAGE_ERROR: an earlier fault hit a log or a disk.
 - AlterIsr: the reply has each row of the request, with the requested ISR
   and epoch or with an error alone. The errors match the store's state.
@@ -50,6 +52,8 @@ from kemu.protocol.nodes import BROKER_IDS, DELETE_TOPICS
 from kemu.protocol.notes.groups import AnswerInjected
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten
 
+OUTDATED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""Errors that name the partition's leader."""
 KNOWN_US = 10_000_000
 """Time after which a controller must know a change, in us."""
 NONE = ErrorCode.NONE
@@ -97,6 +101,8 @@ class Answers(Checker):
         self._changed_us: dict[TopicPartition | str, int] = {}
         """Topic, partition or broker's host -> time of the last change in the store of the assignment, state or
         registration."""
+        self._leaders: dict[TopicPartition, dict[tuple[int, int], None]] = {}
+        """(leader, leader epoch) of each partition, now or earlier."""
         self._versions: dict[TopicPartition, int] = {}
         """Version of each partition's state node."""
         self._to_be_deleted: dict[str, None] = {}
@@ -116,7 +122,7 @@ class Answers(Checker):
             FaultApplied: self._applied,
             AnswerInjected: self._injects,
             HostDown: self._down,
-            **{sent(reply): self._data_as(rows) for reply, rows in DATA.items()},
+            **{sent(reply): self._data_as(reply, rows) for reply, rows in DATA.items()},
         }
         judged: Mapping[type, tuple[type, Callable[[Seen, Question, Any], Untrue]]] = {
             AlterIsr: (AlterIsrReply, self._altered),
@@ -137,13 +143,30 @@ class Answers(Checker):
 
     # --- brokers -----------------------------------------------------------------------------------------------
 
-    def _data_as(self, rows: Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]) -> Callable[[Seen, Send], None]:
+    def _data_as(
+        self, reply: type, rows: Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]
+    ) -> Callable[[Seen, Send], None]:
+        names_leaders = reply in (FetchReply, ProduceReply)
+
         def answers(seen: Seen, fact: Send) -> None:
             for topic, partition, error in rows(fact[4]):
                 if seen.actor in self._cached and seen.seq != self._injected:
                     self._judge(seen, (topic, partition), error)
+            if names_leaders and fact[4].new_leaders and seen.seq != self._injected:
+                self._judge_leaders(seen, fact[4])
 
         return answers
+
+    def _judge_leaders(self, seen: Seen, reply: FetchReply | ProduceReply) -> None:
+        rows = reply.partitions if isinstance(reply, FetchReply) else reply.batches
+        outdated = {(row.topic, row.partition) for row in rows if row.error in OUTDATED}
+        for new in reply.new_leaders:
+            at, name = (new.topic, new.partition), f"{new.topic}-{new.partition}"
+            if at not in outdated:
+                self._say(seen, name, "a new leader without an error of outdated metadata")
+            elif (new.leader_id, new.leader_epoch) not in self._leaders.get(at, ()):
+                leader = f"b{new.leader_id} as leader in epoch {new.leader_epoch}"
+                self._say(seen, name, f"{leader}, but the store never had this leader")
 
     def _judge(self, seen: Seen, at: TopicPartition, error: ErrorCode) -> None:
         broker, name = seen.actor, f"{at[0]}-{at[1]}"
@@ -192,6 +215,8 @@ class Answers(Checker):
         if at is not None:
             self._changed_us[at] = seen.at_us
             self._versions[at] = fact.version
+            if (state := self.panel.states.get(at)) is not None:
+                self._leaders.setdefault(at, {})[state.leader, state.leader_epoch] = None
         elif topic:
             self._changed_us[topic] = seen.at_us
             if fact.what == "deleted":

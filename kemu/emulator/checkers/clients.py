@@ -1,7 +1,8 @@
 """Clients retry after the back-off, look up coordinators, and report the outcomes of batches.
 
 - too-soon: a failed batch, admin request or second-consumer commit is
-  retried after ``retry.backoff.ms`` (KIP-580: doubled up to a maximum). A
+  retried after ``retry.backoff.ms`` (KIP-580: doubled up to a maximum). Since
+  3.7 a batch does not wait if its producer learned of a newer leader. A
   producer reconnects after ``reconnect.backoff.ms`` and sends records at
   their interval.
 - too-late: these requests are sent soon after the back-off, if the host runs and needs no new leader or coordinator.
@@ -131,12 +132,14 @@ def wait_us(backoff: tuple[int, int], failures: int) -> int:
 class _Batch:
     """A batch without an outcome whose last attempt failed."""
 
-    __slots__ = ("attempts", "count", "error", "failed_us", "is_exact", "sent_us")
+    __slots__ = ("attempts", "count", "error", "failed_us", "is_exact", "sent_us", "tried_us")
 
     def __init__(self, count: int, sent_us: int) -> None:
         self.count = count
         self.sent_us = sent_us
         """Time of the first attempt, in us."""
+        self.tried_us = sent_us
+        """Time of the last failed attempt, in us."""
         self.attempts = 1
         self.error = ErrorCode.NONE
         self.failed_us = -1
@@ -217,6 +220,9 @@ class Clients(Checker):
         self._sent: dict[ActorName, dict[int, _Attempt]] = {}
         """Producer -> request id -> the Produce without an answer."""
         self._batches: dict[ActorName, dict[TopicPartition, _Batch]] = {}
+        self._leaders: dict[ActorName, dict[TopicPartition, tuple[int, int]]] = {}
+        """Producer -> partition -> (highest leader epoch that the producer knows, time in us at which it learned of the
+        epoch)."""
         self._rhythm_of: dict[ActorName, _Rhythm] = {}
         self._mute_until_us: dict[ActorName, int] = {}
         """Producer that knows the leaders and has sent no record yet -> latest time of the first record, in us."""
@@ -342,7 +348,9 @@ class Clients(Checker):
         if not split:
             # A connection that broke since the failure waits for its own back-off (Sender.sendProducerData).
             exact = batch.is_exact and self._got != seen.seq and broke_us <= batch.failed_us
-            self._judge_retry(seen, "a batch", batch.failed_us, wait_us(self._backoff, batch.attempts), exact=exact)
+            learned_us = self._leaders.get(seen.actor, {}).get(at, (0, -1))[1]
+            if learned_us < batch.tried_us or not self._settings.release.metadata.retries_at_new_leader:
+                self._judge_retry(seen, "a batch", batch.failed_us, wait_us(self._backoff, batch.attempts), exact=exact)
         batch.count, batch.failed_us, batch.attempts = count, -1, batch.attempts + 1
 
     def _produced(self, seen: Seen, fact: Received) -> None:
@@ -351,11 +359,18 @@ class Clients(Checker):
         asked = self._sent.get(seen[2], {}).pop(fact[2], None)
         if asked is None:
             return
+        for new in fact[4].new_leaders:
+            self._learns(seen, (new.topic, new.partition), new.leader_epoch)
         judged = self._batches.get(seen[2]) or any(map(_error, fact[4].batches))
         for row in fact[4].batches if judged else ():
             if row.error is not ErrorCode.NONE or self._batches.get(seen[2]):
                 self._attempt_ended(seen, asked, (row.topic, row.partition), row.error)
         self._look_at_batches(seen)
+
+    def _learns(self, seen: Seen, at: TopicPartition, epoch: int) -> None:
+        leaders = self._leaders.setdefault(seen.actor, {})
+        if epoch > leaders.get(at, (-1, 0))[0]:
+            leaders[at] = epoch, seen.at_us
 
     def _attempt_ended(self, seen: Seen, asked: _Attempt, at: TopicPartition, error: ErrorCode) -> None:
         batches = self._batches.setdefault(seen.actor, {})
@@ -368,6 +383,7 @@ class Clients(Checker):
         if batch is None:
             count = next(row.count for row in asked.request.batches if (row.topic, row.partition) == at)
             batch = batches[at] = _Batch(count, asked.at_us)
+        batch.tried_us = asked.at_us
         batch.error, batch.failed_us, batch.is_exact = error, seen.at_us, error in KEEPS_LEADER
 
     def _gave_up(self, seen: Seen, fact: ProduceFailed) -> None:
@@ -477,6 +493,9 @@ class Clients(Checker):
         elif role_of(seen[2]) == "producer":
             for batch in self._batches.get(seen.actor, {}).values():
                 batch.is_exact = False  # the leader may have changed
+            for topic in fact.message.topics:
+                for row in topic.partitions:
+                    self._learns(seen, (topic.topic, row.partition), row.leader_epoch)
             self._start_mute(seen, fact.message)
 
     def _command_ended(self, seen: Seen, fact: AdminAnswered | GroupDescribed) -> None:
@@ -662,7 +681,7 @@ class Clients(Checker):
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         tables: tuple[dict[ActorName, Any], ...] = (
-            *(self._sent, self._batches, self._rhythm_of, self._mute_until_us),
+            *(self._sent, self._batches, self._leaders, self._rhythm_of, self._mute_until_us),
             *(self._refused, self._commits, self._rejoins, self._committing, self._metadata_of),
         )
         for table in tables:

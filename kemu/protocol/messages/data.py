@@ -13,6 +13,8 @@ EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 TOPIC_IDS_SINCE = 13
 """The first version of kemu's Metadata request with topic ids."""
+PRODUCE_NAMES_LEADERS_SINCE, FETCH_NAMES_LEADERS_SINCE = 10, 16
+"""The first versions of Produce and Fetch whose errors name new leaders (KIP-951)."""
 
 
 @message(api_key=3, kind=REQUEST, versions=range(0, 13))
@@ -34,6 +36,21 @@ class BrokerMetadata:
     node_id: int
     host: str
     rack: str | None = since(1, default=None, ignorable=True)
+
+
+@struct
+class NewLeader:
+    """The present leader of a partition whose row has NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH (KIP-951).
+
+    ``broker``: the leader's address; None if the answering broker does not know it as live. Kafka has the leader in the
+    row (``CurrentLeader``) and the address beside the rows (``NodeEndpoints``).
+    """
+
+    topic: str
+    partition: int
+    leader_id: int
+    leader_epoch: int
+    broker: BrokerMetadata | None
 
 
 @struct
@@ -106,6 +123,7 @@ class ProduceReply:
     """The reply to Produce: one row per batch, in the order of the request."""
 
     batches: tuple[ProducedBatch, ...]
+    new_leaders: tuple[NewLeader, ...] = since(PRODUCE_NAMES_LEADERS_SINCE, default=(), ignorable=True)
 
 
 @message(api_key=22, kind=REQUEST, versions=range(0, 5))
@@ -243,6 +261,7 @@ class FetchReply:
     error: ErrorCode = since(7, default=ErrorCode.NONE, ignorable=True)
     session_id: int = since(7, default=NO_FETCH_SESSION)
     partitions: tuple[FetchedPartition, ...]
+    new_leaders: tuple[NewLeader, ...] = since(FETCH_NAMES_LEADERS_SINCE, default=(), ignorable=True)
 
 
 @struct

@@ -288,6 +288,35 @@ def test_a_deposed_leader_fails_what_waits_and_refuses_more():
     assert bench.replica("b0").role is Role.FOLLOWER
 
 
+@pytest.mark.parametrize("version", [15, 16])
+def test_an_error_of_a_fetch_names_the_leader_since_3_7(version: int):
+    """KafkaApis.getCurrentLeader (3.7): what the replica knows. KIP-951."""
+    bench = led()
+    bench.elect(1, (0, 1, 2))
+    row = FetchPartition(topic="t", partition=0, fetch_offset=0, current_leader_epoch=0)
+    named = []
+    for broker in ("b0", "b1"):
+        reply = bench.ask(broker, Fetch(max_wait_ms=0, min_bytes=1, partitions=(row,)), version, sender="c1")
+        (answer,) = reply.partitions
+        named += [(answer.error, leader.leader_id, leader.leader_epoch) for leader in reply.new_leaders]
+
+    errors = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+    assert named == ([] if version < 16 else [(error, 1, bench.epoch) for error in errors])
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_an_error_of_a_produce_names_the_leader_since_3_7(version: int):
+    bench = led()
+    bench.elect(1, (0, 1, 2))
+    batch = ProduceBatch(topic="t", partition=0, count=1)
+    bench.ask("b0", Produce(acks=1, timeout_ms=1_000, batches=(batch,)), version)
+    (reply,) = [reply for _, reply in bench.replies if isinstance(reply, ProduceReply)]
+
+    assert [row.error for row in reply.batches] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    named = [(leader.leader_id, leader.leader_epoch) for leader in reply.new_leaders]
+    assert named == ([] if version < 10 else [(1, bench.epoch)])
+
+
 @pytest.mark.parametrize("delete", [False, True])
 def test_a_stopped_leader_answers_everybody_who_waits(delete: bool):
     """ReplicaManagerTest.testClearProducePurgatoryOnStopReplica, testClearFetchPurgatoryOnStopReplica."""

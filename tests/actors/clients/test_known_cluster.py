@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kemu.actors.clients.known_cluster import NOTHING_KNOWN, KnownCluster, LastSeen
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import BrokerMetadata, MetadataReply, PartitionMetadata, TopicMetadata
-from kemu.protocol.metadata_rules import METADATA_2_3, METADATA_2_4, METADATA_2_8, MetadataRules
+from kemu.protocol.messages.data import BrokerMetadata, MetadataReply, NewLeader, PartitionMetadata, TopicMetadata
+from kemu.protocol.metadata_rules import METADATA_2_3, METADATA_2_4, METADATA_2_8, METADATA_3_7, MetadataRules
 from kemu.protocol.profiles import PROFILES
 
 NONE = ErrorCode.NONE
@@ -26,6 +26,11 @@ def told(rows: Iterable[tuple[int, int, int]], topic_id: str = "", topic: str = 
 
 
 GONE = TopicMetadata(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="t", partitions=())
+
+
+def _named(partition: int, leader: int, epoch: int, host: str = "") -> NewLeader:
+    broker = BrokerMetadata(node_id=leader, host=host) if host else None
+    return NewLeader(topic="t", partition=partition, leader_id=leader, leader_epoch=epoch, broker=broker)
 
 
 class Client:
@@ -211,10 +216,42 @@ def test_any_row_of_answers_leaves_what_kafkas_maps_have(answers: list[TopicMeta
         assert (client.count() or 0) == len(kafka.cached)
 
 
+@pytest.mark.parametrize(
+    ("named", "moved", "leader"),
+    [
+        (_named(0, 2, 6), [0], ("b2", 6)),
+        (_named(0, 2, 5), [], ("b1", 5)),
+        (_named(0, 7, 6), [], ("b1", 5)),
+        (_named(0, 7, 6, host="b7"), [0], ("b7", 6)),
+        (_named(4, 2, 6), [], ("b1", 5)),
+    ],
+    ids=["newer", "not newer", "of an unknown broker", "of a new broker", "of an unknown partition"],
+)
+def test_a_client_follows_a_newer_leader_that_an_error_names(named, moved, leader):
+    """Metadata.updatePartitionLeadership (3.7)."""
+    client = Client()
+    client.hears(told([(0, 1, 5), (1, 2, 3)]))
+    client.cluster, partitions = client.seen.moved(client.cluster, (named,))
+
+    assert partitions == tuple(("t", number) for number in moved)
+    assert client.leader(0) == leader
+    assert client.leader(1) == ("b2", 3)
+
+
+def test_metadata_of_an_older_epoch_than_that_of_a_named_leader_is_passed_over():
+    client = Client()
+    client.hears(told([(0, 1, 5)]))
+    client.cluster, _ = client.seen.moved(client.cluster, (_named(0, 2, 7),))
+    client.hears(told([(0, 1, 6)]))
+
+    assert client.leader(0) == ("b2", 7)
+
+
 def test_releases_have_the_rules_of_their_clients():
-    """2.3 trusts all epochs, 2.8 (2.8.2) and later look at ids."""
+    """2.3 trusts all epochs, 2.8 (2.8.2) and later look at ids, 3.7 and later retry at once at a newer leader."""
     rules = {name: profile.metadata for name, profile in PROFILES.items()}
 
     assert rules["kafka-2.3"] == METADATA_2_3
     assert rules["kafka-2.4"] == rules["kafka-2.6"] == METADATA_2_4
-    assert {name for name, each in rules.items() if each == METADATA_2_8} >= {"kafka-2.8", "kafka-3.0", "kafka-4.0"}
+    assert {name for name, each in rules.items() if each == METADATA_2_8} >= {"kafka-2.8", "kafka-3.0", "kafka-3.4"}
+    assert {name for name, each in rules.items() if each == METADATA_3_7} >= {"kafka-3.7", "kafka-3.9", "kafka-4.3"}

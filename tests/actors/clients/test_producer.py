@@ -16,12 +16,14 @@ from kemu.protocol.messages.data import (
     BrokerMetadata,
     Metadata,
     MetadataReply,
+    NewLeader,
     PartitionMetadata,
     Produce,
     ProducedBatch,
     ProduceReply,
     TopicMetadata,
 )
+from kemu.protocol.metadata_rules import METADATA_2_8, METADATA_3_7, MetadataRules
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged
 from kemu.protocol.partitioner import partition_of_key
 from tests.actors.broker.data_world import Lot
@@ -34,7 +36,14 @@ INTERVAL_US = 100_000
 class Bench:
     """One producer of topic t, stepped by hand; its timers are kept here and fired by ``wait``."""
 
-    def __init__(self, *leaders: int, shares: tuple[int, ...] = (), turn_us: int = 0, **config: Any) -> None:
+    def __init__(
+        self,
+        *leaders: int,
+        shares: tuple[int, ...] = (),
+        turn_us: int = 0,
+        rules: MetadataRules = METADATA_3_7,
+        **config: Any,
+    ) -> None:
         self.producer = Producer(
             "p1",
             ("t",),
@@ -43,6 +52,7 @@ class Bench:
             chance=Lot(),
             draws=Turns(turn_us, of=DrawName.PRODUCER_TURN),
             shares=shares,
+            metadata_rules=rules,
         )
         self.now_us = 0
         self.timers: dict[tuple[str, ...], int] = {}
@@ -87,14 +97,15 @@ class Bench:
         self.requests = [send for send in self.requests if not isinstance(send.message, kind)]
         return taken
 
-    def metadata(self, *leaders: int, error: ErrorCode = NONE) -> None:
-        """Answer the last Metadata: t has these leaders; b0 and b1 live."""
+    def metadata(self, *leaders: int, error: ErrorCode = NONE, epoch: int = -1) -> None:
+        """Answer the last Metadata: t has these leaders, all in this epoch; b0 and b1 live."""
         send = self.take(Metadata)[-1]
         rows = tuple(
             PartitionMetadata(
                 error=NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
                 partition=number,
                 leader=leader,
+                leader_epoch=epoch,
                 replicas=(),
                 isr=(),
             )
@@ -106,7 +117,7 @@ class Bench:
         )
         self.step(Received(send.to, 0, send.request_id, send.version, reply))
 
-    def answer(self, send: Send, *errors: ErrorCode) -> None:
+    def answer(self, send: Send, *errors: ErrorCode, named: tuple[NewLeader, ...] = ()) -> None:
         """Answer a Produce, row by row (one error for all if only one is given); good batches got offset 70."""
         rows = send.message.batches
         all_errors = errors if len(errors) == len(rows) else errors * len(rows)
@@ -114,7 +125,8 @@ class Bench:
             batches=tuple(
                 ProducedBatch(topic="t", partition=row.partition, error=error, base_offset=-1 if error else 70)
                 for row, error in zip(rows, all_errors, strict=True)
-            )
+            ),
+            new_leaders=named,
         )
         self.step(Received(send.to, 0, send.request_id, send.version, reply))
 
@@ -314,6 +326,47 @@ def test_after_a_stale_leader_the_batch_goes_to_the_new_one_unchanged(error):
     (again,) = bench.take(Produce)
     assert again.to == "b1"
     assert again.message == first.message
+
+
+def _led_in(epoch: int) -> tuple[NewLeader, ...]:
+    return (NewLeader(topic="t", partition=0, leader_id=1, leader_epoch=epoch, broker=None),)
+
+
+@pytest.mark.parametrize(
+    ("rules", "epoch", "waits"),
+    [(METADATA_3_7, 6, False), (METADATA_3_7, 5, True), (METADATA_2_8, 6, True)],
+    ids=["a newer leader", "no newer leader", "a newer leader, before 3.7"],
+)
+def test_since_3_7_a_batch_goes_at_once_to_the_leader_that_its_error_names(rules, epoch, waits):
+    """ProducerBatch.hasLeaderChangedForTheOngoingRetry, Sender.handleProduceResponse (3.7). Metadata is requested."""
+    bench = Bench(rules=rules, emulated_records_per_s=10)
+    bench.metadata(0, epoch=5)
+    bench.wait(INTERVAL_US)
+    (first,) = bench.take(Produce)
+    bench.step(Told(SetRate(records_per_s=0)))
+    bench.answer(first, ErrorCode.NOT_LEADER_OR_FOLLOWER, named=_led_in(epoch))
+    at_once = bench.take(Produce)
+
+    assert [send.to for send in at_once] == ([] if waits else ["b1"])
+    bench.wait(130_000)
+    assert bench.take(Metadata)
+    (again,) = at_once or bench.take(Produce)
+    assert again.message == first.message
+
+
+def test_a_second_failure_at_the_new_leader_waits_for_the_backoff():
+    bench = Bench(emulated_records_per_s=10)
+    bench.metadata(0, epoch=5)
+    bench.wait(INTERVAL_US)
+    (first,) = bench.take(Produce)
+    bench.step(Told(SetRate(records_per_s=0)))
+    bench.answer(first, ErrorCode.NOT_LEADER_OR_FOLLOWER, named=_led_in(6))
+    (second,) = bench.take(Produce)
+    bench.answer(second, ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    assert not bench.take(Produce)
+    bench.wait(250_000)
+    assert [send.to for send in bench.take(Produce)] == ["b1"]
 
 
 @pytest.mark.parametrize("error", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS])

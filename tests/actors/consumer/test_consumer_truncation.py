@@ -4,8 +4,9 @@ import pytest
 
 from kemu.actors.machine import Told
 from kemu.protocol.commands import Start
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import OffsetForLeaderEpoch
-from kemu.protocol.messages.data import Fetch, Metadata
+from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchReply, Metadata, NewLeader
 from kemu.protocol.messages.group import OffsetCommit
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.notes.groups import MemberFailed, PositionSet, Processed
@@ -68,6 +69,32 @@ def test_a_leader_that_has_less_is_read_from_where_its_log_was_cut():
 
     assert [(note.offset, note.why) for note in harness.facts(PositionSet)] == [(60, "truncated")]
     assert read(harness) == [(60, 130)]
+
+
+@pytest.mark.parametrize("has_epoch", [True, False])
+def test_a_fetch_follows_the_leader_that_its_error_names(has_epoch: bool):
+    """AbstractFetch.handleFetchSuccess (3.7): a position with an epoch is validated there, without Metadata.
+    The error of a position without an epoch still requests Metadata.
+    """
+    harness = reading() if has_epoch else Harness({"t": 1})
+    if not has_epoch:
+        harness.cluster.epochs[AT] = (0,)
+        harness.stable()
+        harness.run(100_000)
+        harness.forget()
+    harness.hold("Metadata")
+    at = 100 if has_epoch else 0
+    harness.cluster.leaders[AT], harness.cluster.epochs[AT] = 1, (0, at)
+    leader = NewLeader(topic="t", partition=0, leader_id=1, leader_epoch=1, broker=None)
+    row = FetchedPartition(topic="t", partition=0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    harness.answer_next("Fetch", lambda _: FetchReply(partitions=(row,), new_leaders=(leader,)))
+    harness.run(SECOND)
+    harness.append(AT, 30)
+    harness.run(SECOND)
+
+    assert read(harness) == [(at, at + 30)]
+    assert len(harness.requests(OffsetForLeaderEpoch)) == has_epoch
+    assert bool(harness.requests(Metadata)) is not has_epoch
 
 
 def test_nothing_is_fetched_before_the_answer():

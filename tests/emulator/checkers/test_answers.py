@@ -32,6 +32,7 @@ from kemu.protocol.messages.control import (
 from kemu.protocol.messages.data import (
     FetchedPartition,
     FetchReply,
+    NewLeader,
     PartitionMetadata,
     ProducedBatch,
     ProduceReply,
@@ -101,6 +102,27 @@ def test_a_broker_says_why_it_serves_no_fetch(
     fetched(told, "b1", NONE)
 
     assert told.said() == [] if is_true else ["untrue"]
+
+
+@pytest.mark.parametrize(
+    ("error", "leader", "epoch", "is_true"),
+    [
+        (NOT_LEADER, 0, 5, True),
+        (ErrorCode.FENCED_LEADER_EPOCH, 0, 5, True),
+        (NOT_LEADER, 1, 5, False),
+        (NOT_LEADER, 0, 6, False),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, 0, 5, False),
+    ],
+)
+def test_an_error_names_a_leader_that_was_elected(
+    told: Wired, error: ErrorCode, leader: int, epoch: int, is_true: bool
+) -> None:
+    """KIP-951."""
+    named = NewLeader(topic="t", partition=0, leader_id=leader, leader_epoch=epoch, broker=None)
+    row = FetchedPartition(topic="t", partition=0, error=error)
+    told.replies("b1", "c1", FetchReply(partitions=(row,), new_leaders=(named,)))
+
+    assert told.said() == ([] if is_true else ["untrue"])
 
 
 def test_who_gives_up_an_office_may_say_so_just_before(told: Wired) -> None:

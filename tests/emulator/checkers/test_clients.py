@@ -14,6 +14,7 @@ from kemu.protocol.messages.data import (
     BrokerMetadata,
     Metadata,
     MetadataReply,
+    NewLeader,
     PartitionMetadata,
     Produce,
     ProduceBatch,
@@ -111,6 +112,36 @@ def test_a_batch_that_failed_is_sent_again_after_the_backoff(
     produces(told, NONE, 2)
 
     assert told.said() == kinds
+
+
+@pytest.mark.parametrize(
+    ("profile", "first", "named", "kinds"),
+    [
+        ("kafka-3.9", 5, 6, []),
+        ("kafka-3.9", 5, 5, ["too-soon"]),
+        ("kafka-3.9", 5, None, ["too-soon"]),
+        ("kafka-3.4", 5, 6, ["too-soon"]),
+    ],
+)
+def test_since_3_7_a_batch_does_not_wait_for_its_backoff_once_its_producer_knows_a_newer_leader(
+    profile: str, first: int, named: int | None, kinds: list[str]
+) -> None:
+    """KIP-951, KAFKA-15415."""
+    told = wired(profile)
+    told.asks("p1", "b0", batch(), 1)
+    told.answers("b0", "p1", _names_leader(NONE, first), 1)
+    told.wait(1)
+    told.asks("p1", "b0", batch(), 2)
+    told.answers("b0", "p1", said(MEAGRE) if named is None else _names_leader(MEAGRE, named), 2)
+    told.wait(0.01)
+    produces(told, NONE, 3)
+
+    assert told.said() == kinds
+
+
+def _names_leader(error: ErrorCode, epoch: int) -> ProduceReply:
+    leader = NewLeader(topic="orders", partition=0, leader_id=1, leader_epoch=epoch, broker=None)
+    return ProduceReply(batches=said(error).batches, new_leaders=(leader,))
 
 
 @pytest.mark.parametrize(("breaks_first", "kinds"), [(False, []), (True, ["too-late"])])

@@ -1,0 +1,46 @@
+"""The new leaders that a broker names in its errors since 3.7 (KIP-951).
+
+Source: ``KafkaApis.getCurrentLeader``, ``handleProduceRequest`` and ``handleFetchRequest`` (3.7 to 4.3).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import FetchedPartition, NewLeader, ProducedBatch
+
+if TYPE_CHECKING:
+    from kemu.actors.broker.answers import ClusterAnswers
+
+OUTDATED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""Errors of a client whose metadata is outdated. A Produce gets only the first of them."""
+
+
+class NewLeaders:
+    """The leaders that this broker knows.
+
+    Args:
+        answers: the metadata cache.
+        believed: (leader or -1, leader epoch) of a partition with a replica on this broker; None without a replica.
+    """
+
+    def __init__(self, answers: "ClusterAnswers", believed: Callable[[str, int], tuple[int, int] | None]) -> None:
+        self._answers = answers
+        self._believed = believed
+
+    def of(self, rows: Iterable[FetchedPartition | ProducedBatch | None]) -> tuple[NewLeader, ...]:
+        """The known leaders of the rows whose error says that metadata is outdated."""
+        named: list[NewLeader] = []
+        for row in rows:
+            if row is None or row.error not in OUTDATED:
+                continue
+            believed = self._believed(row.topic, row.partition)
+            leader, epoch = self._answers.leader_of(row.topic, row.partition) if believed is None else believed
+            if leader >= 0 and epoch >= 0:
+                node = self._answers.broker(leader)
+                named.append(
+                    NewLeader(
+                        topic=row.topic, partition=row.partition, leader_id=leader, leader_epoch=epoch, broker=node
+                    )
+                )
+        return tuple(named)
