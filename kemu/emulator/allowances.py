@@ -192,7 +192,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "acknowledgement-of-an-older-assignment",
         ("consumer-protocol: assigned-too-soon",),
         "The coordinator freed the partition by a heartbeat of its owner. The heartbeat states an assignment that the"
-        " owner adopted before the owner got the partition; the owner took the partition afterwards.",
+        " owner adopted before the owner got the partition; the owner took the partition afterwards, before or after"
+        " its next owner.",
         "Kafka 4.0 to 4.3 AbstractMembershipManager.maybeReconcile, ConsumerHeartbeatRequestManager.buildRequestData,"
         " CurrentAssignmentBuilder.computeNextAssignment",
         ("kemu.emulator.checkers.consumer_protocol:ConsumerProtocol._is_freed_by_older",),

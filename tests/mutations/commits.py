@@ -19,9 +19,9 @@ MUTATIONS = [
     ),
     Mutation(  # a member resets its positions whenever the partition has another leader
         "kemu/actors/consumer/positions.py",
-        "                self._validate(one)\n        if missing:\n",
-        "                if one.position > 0 and one.seeking is Seeking.FETCHING:\n"
-        "                    self.reset(one, 'another leader')\n        if missing:\n",
+        "            self._validate(one)\n\n    def _leaders_moved",
+        "            if one.position > 0 and one.seeking is Seeking.FETCHING:\n"
+        "                self.reset(one, 'another leader')\n\n    def _leaders_moved",
         "commits/reset-in-range",
         ("broker-crash-and-return:1",),
     ),

@@ -19,7 +19,7 @@ MUTATIONS = [
     _kept(  # an acknowledgement is always as new as the assignment
         "acknowledged-before-its-topic-was-known",
         f"{_CHECKERS}consumer_protocol.py",
-        "                if at in added and not self._is_freed_by_older(life, member, at):\n",
+        "                if at in added and not is_freed:\n",
         "                if at in added:\n",
         "consumer-protocol/assigned-too-soon",
     ),
@@ -40,8 +40,8 @@ MUTATIONS = [
     _kept(  # a log may be truncated after the check of a commit, and before its end is read
         "cut-between-the-check-and-the-end",
         "kemu/actors/consumer/positions.py",
-        "                if one.seeking is Seeking.END and self._machine.catch_up is not None:\n",
-        "                if False:\n",
+        "            if one.seeking is Seeking.END and self._machine.catch_up is not None:\n",
+        "            if False:\n",
         "no-lost-record/committed-unprocessed",
     ),
     _kept(  # a member that a failed conversion turned away has as long as any other member

@@ -22,6 +22,7 @@ A disk that loses records of the groups' log may lose epochs and members, too; s
 Source: Kafka 4.0 to 4.3 ``ConsumerGroup``, ``CurrentAssignmentBuilder``, ``GroupMetadataManager``.
 """
 
+from itertools import count
 from typing import Self
 
 from kemu.actors.coordinator.rules import rules_of_kind
@@ -114,20 +115,22 @@ class ConsumerProtocol(Checker):
         """(coordinator, request) of a commit that the coordinator has not read yet -> its partitions."""
         self._commits: dict[tuple[ActorName, Request], tuple[GroupId, MemberId, bool]] = {}
         """(coordinator, request) of an unanswered commit -> (group, member, whether it must be accepted)."""
-        self._given_us: dict[tuple[ActorName, int], dict[TopicPartition, int]] = {}
-        """Member's life -> partition -> time at which the partition last became a part of its assignment, in us."""
+        self._facts = count(1)
+        """Numbers of the facts about assignments of members, in order; some are at the same time."""
+        self._given: dict[tuple[ActorName, int], dict[TopicPartition, int]] = {}
+        """Member's life -> partition -> the fact by which the partition last became a part of its assignment."""
         self._newest: dict[tuple[ActorName, int], tuple[TopicPartition, ...]] = {}
         """Member's life -> the partitions of its newest assignment."""
-        self._adopted_us: dict[tuple[ActorName, int], int] = {}
-        """Member's life -> time at which it adopted its present assignment, in us."""
-        self._sent_us: dict[tuple[ActorName, int], int] = {}
-        """(member, request) of an acknowledgement that no coordinator has read -> time of its assignment, in us."""
+        self._adopted: dict[tuple[ActorName, int], int] = {}
+        """Member's life -> the fact that it adopted its present assignment."""
+        self._sent: dict[tuple[ActorName, int], int] = {}
+        """(member, request) of an acknowledgement that no coordinator has read -> the fact of its assignment."""
         self._reads: tuple[int, int] = (-1, 0)
-        """The last step in which a coordinator read an acknowledgement, and the time of its assignment, in us."""
-        self._freed_us: dict[tuple[GroupId, MemberId], dict[TopicPartition, int]] = {}
-        """Member -> partition that an acknowledgement freed -> the time of its assignment, in us."""
-        self._took_us: dict[tuple[ActorName, int], dict[TopicPartition, int]] = {}
-        """Member's life -> partition -> time at which the member last took the partition, in us."""
+        """The last step in which a coordinator read an acknowledgement, and the fact of its assignment."""
+        self._freed: dict[tuple[GroupId, MemberId], dict[TopicPartition, int]] = {}
+        """Member -> partition that an acknowledgement freed -> the fact of its assignment."""
+        self._took: dict[tuple[ActorName, int], dict[TopicPartition, int]] = {}
+        """Member's life -> partition -> the fact that the member last took the partition."""
         self.on = {
             sent(ConsumerGroupHeartbeat): self._acknowledges,
             received(OffsetCommit): self._commit_arrived,
@@ -197,12 +200,12 @@ class ConsumerProtocol(Checker):
         group.member_epoch[fact.member_id] = fact.epoch
 
     def _note_freed(self, seen: Seen, fact: MemberReconciled, held: tuple[TopicPartition, ...]) -> None:
-        freed = self._freed_us.setdefault((fact.group, fact.member_id), {})
+        freed = self._freed.setdefault((fact.group, fact.member_id), {})
         for at in (*fact.assigned, *fact.revoking):
             freed.pop(at, None)
-        seq, sent_us = self._reads
+        seq, adopted = self._reads
         if seq == seen.seq:
-            freed.update({at: sent_us for at in held if at not in fact.assigned and at not in fact.revoking})
+            freed.update({at: adopted for at in held if at not in fact.assigned and at not in fact.revoking})
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         if self._is_judged(fact.group):
@@ -216,7 +219,7 @@ class ConsumerProtocol(Checker):
     def _subscribes(self, seen: Seen, fact: Received) -> None:
         request: ConsumerGroupHeartbeat = fact.message
         if request.owned is not None:
-            self._reads = seen.seq, self._sent_us.pop((fact.peer, fact.request_id), 0)
+            self._reads = seen.seq, self._sent.pop((fact.peer, fact.request_id), 0)
         if not request.member_id or (request.topics is None and request.regex is None):
             return
         if request.instance_id is not None:
@@ -291,9 +294,9 @@ class ConsumerProtocol(Checker):
         if self._is_judged(fact.group):
             rests = fact.new in (*RESTS, *_ENDED) or fact.generation < 0
             if fact.new == _ACKNOWLEDGING:
-                self._adopted_us[seen.actor, seen.life] = seen.at_us
+                self._adopted[seen.actor, seen.life] = next(self._facts)
             elif rests:
-                self._adopted_us.pop((seen.actor, seen.life), None)
+                self._adopted.pop((seen.actor, seen.life), None)
                 self._newest.pop((seen.actor, seen.life), None)
             self._reach(seen, fact.group, 0 if rests else fact.generation, rests=rests)
 
@@ -302,7 +305,8 @@ class ConsumerProtocol(Checker):
             self._reach(seen, fact.group, fact.generation)
             life = seen.actor, seen.life
             before = self._newest.get(life, ())
-            self._given_us.setdefault(life, {}).update({at: seen.at_us for at in fact.partitions if at not in before})
+            number = next(self._facts)
+            self._given.setdefault(life, {}).update({at: number for at in fact.partitions if at not in before})
             self._newest[life] = fact.partitions
 
     def _reach(self, seen: Seen, group: GroupId, epoch: int, *, rests: bool = False) -> None:
@@ -316,28 +320,29 @@ class ConsumerProtocol(Checker):
 
     def _acknowledges(self, seen: Seen, fact: Send) -> None:
         if fact.message.owned is not None:
-            adopted_us = self._adopted_us.get((seen.actor, seen.life), seen.at_us)
-            self._sent_us[seen.actor, fact.request_id] = adopted_us
+            adopted = self._adopted.get((seen.actor, seen.life))
+            self._sent[seen.actor, fact.request_id] = next(self._facts) if adopted is None else adopted
 
     def _is_freed_by_older(
         self, life: tuple[ActorName, int], member: tuple[GroupId, MemberId], at: TopicPartition
     ) -> bool:
         """Whether the coordinator freed the partition by a heartbeat that states an assignment which the member adopted
-        before it got this partition, and the member took the partition later.
+        before it got this partition, and the member took the partition later. It may take the partition after its next
+        owner, too.
 
         Source: Kafka 4.0 to 4.3 ``AbstractMembershipManager.maybeReconcile``, ``ConsumerHeartbeatRequestManager.
         buildRequestData``, ``CurrentAssignmentBuilder.computeNextAssignment``.
         """
-        freed_us, given_us = self._freed_us.get(member, {}).get(at), self._given_us.get(life, {}).get(at)
-        if freed_us is None or given_us is None:
+        freed, given = self._freed.get(member, {}).get(at), self._given.get(life, {}).get(at)
+        if freed is None or given is None:
             return False
-        return freed_us < given_us <= self._took_us.get(life, {}).get(at, -1)
+        return freed < given < self._took.get(life, {}).get(at, -1)
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
         if not self.consumer_protocol_groups:
             return
-        took = self._took_us.setdefault((seen.actor, seen.life), {})
-        took.update(dict.fromkeys(self.panel.gained, seen.at_us))
+        taker, taker_member = (seen.actor, seen.life), (fact.group, fact.member_id)
+        self._took.setdefault(taker, {}).update(dict.fromkeys(self.panel.gained, next(self._facts)))
         if not self._is_judged(fact.group) or self.panel.asks_deposed(seen):
             return
         known = self.panel.memberships.groups.get(fact.group)
@@ -351,7 +356,8 @@ class ConsumerProtocol(Checker):
                 continue
             for at in holding.owned:
                 life, member = (actor, holding.life), (fact.group, holding.member_id)
-                if at in added and not self._is_freed_by_older(life, member, at):
+                is_freed = self._is_freed_by_older(life, member, at) or self._is_freed_by_older(taker, taker_member, at)
+                if at in added and not is_freed:
                     name = f"{at[0]}-{at[1]}"
                     text = f"{seen.actor} takes {name} before {actor}, which is still a member, gave it up"
                     self._say(seen, "assigned-too-soon", fact.group, text, name, actor)
