@@ -110,7 +110,7 @@ class Broker(Machine):
         self._answers = ClusterAnswers(self, self.injections, versions, node_id, life)
         self._connections = Connections(self, self._receive)
         sessions = FetchSessions(self, config.max_incremental_fetch_session_cache_slots, life)
-        leaders = NewLeaders(self._answers, self._believed)
+        leaders = NewLeaders(self._believed, self._answers.leader_of, self._answers.broker)
         self._fetches = ConsumerFetches(self, self.partitions, self.absent, self._connections, sessions, leaders)
         self._calls = ProduceCalls(self, self._connections, leaders)
         self._requests = ProduceRequests(

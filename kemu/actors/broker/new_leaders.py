@@ -4,13 +4,9 @@ Source: ``KafkaApis.getCurrentLeader``, ``handleProduceRequest`` and ``handleFet
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import FetchedPartition, NewLeader, ProducedBatch
-
-if TYPE_CHECKING:
-    from kemu.actors.broker.answers import ClusterAnswers
+from kemu.protocol.messages.data import BrokerMetadata, FetchedPartition, NewLeader, ProducedBatch
 
 OUTDATED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Errors of a client whose metadata is outdated. A Produce gets only the first of them."""
@@ -20,13 +16,20 @@ class NewLeaders:
     """The leaders that this broker knows.
 
     Args:
-        answers: the metadata cache.
         believed: (leader or -1, leader epoch) of a partition with a replica on this broker; None without a replica.
+        cached: the same of a partition in the metadata cache.
+        live: a live broker in the metadata cache.
     """
 
-    def __init__(self, answers: "ClusterAnswers", believed: Callable[[str, int], tuple[int, int] | None]) -> None:
-        self._answers = answers
+    def __init__(
+        self,
+        believed: Callable[[str, int], tuple[int, int] | None],
+        cached: Callable[[str, int], tuple[int, int]],
+        live: Callable[[int], BrokerMetadata | None],
+    ) -> None:
         self._believed = believed
+        self._cached = cached
+        self._live = live
 
     def of(self, rows: Iterable[FetchedPartition | ProducedBatch | None]) -> tuple[NewLeader, ...]:
         """The known leaders of the rows whose error says that metadata is outdated."""
@@ -35,9 +38,9 @@ class NewLeaders:
             if row is None or row.error not in OUTDATED:
                 continue
             believed = self._believed(row.topic, row.partition)
-            leader, epoch = self._answers.leader_of(row.topic, row.partition) if believed is None else believed
+            leader, epoch = self._cached(row.topic, row.partition) if believed is None else believed
             if leader >= 0 and epoch >= 0:
-                node = self._answers.broker(leader)
+                node = self._live(leader)
                 named.append(
                     NewLeader(
                         topic=row.topic, partition=row.partition, leader_id=leader, leader_epoch=epoch, broker=node

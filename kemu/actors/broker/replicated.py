@@ -158,7 +158,7 @@ class ReplicatedBroker(Machine):
         self.answers = ClusterAnswers(self, self.injections, versions, node_id, life)
         self._configs = self._config_answers(config, replication, control, group_keys)
         self._connections = connections = Connections(self, self._receive)
-        leaders = NewLeaders(self.answers, self._believed)
+        leaders = NewLeaders(self._believed, self.answers.leader_of, self.answers.broker)
         calls = ProduceCalls(self, connections, leaders)
         sessions = FetchSessions(self, config.max_incremental_fetch_session_cache_slots, life)
         self._fetches = ConsumerFetches(self, manager.served, self._unserved, connections, sessions, leaders)

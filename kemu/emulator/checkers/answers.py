@@ -165,7 +165,7 @@ class Answers(Checker):
             if at not in outdated:
                 self._say(seen, name, "a new leader without an error of outdated metadata")
             elif (new.leader_id, new.leader_epoch) not in self._leaders.get(at, ()):
-                leader = f"b{new.leader_id} as leader in epoch {new.leader_epoch}"
+                leader = f"{broker_host(new.leader_id)} as leader in epoch {new.leader_epoch}"
                 self._say(seen, name, f"{leader}, but the store never had this leader")
 
     def _judge(self, seen: Seen, at: TopicPartition, error: ErrorCode) -> None:

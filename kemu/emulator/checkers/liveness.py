@@ -241,8 +241,7 @@ class Liveness(Checker):
         self.shown_to(self._reconciliations.on)
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
         self.shown_to(dict.fromkeys((TopicGrown, MetadataCached), self._topic_learned))
-        # before the fact is treated as a disturbance
-        self.shown_to({FaultApplied: self._subscribes, HostStarted: self._starts})
+        self.shown_to({FaultApplied: self._subscribes, HostStarted: self._starts})  # before it is a disturbance
 
     @classmethod
     def for_run(cls, settings: Settings) -> Self:
