@@ -313,7 +313,7 @@ PROFILES: Mapping[str, Profile] = {
         ),
         Profile(
             "kafka-3.7",
-            "Kafka 3.7: as 3.4 with KIP-580's exponential back-off",
+            "Kafka 3.7: as 3.4 with KIP-580's exponential back-off, and errors that name the new leader (KIP-951)",
             (3, 7),
             versions=KAFKA_3_7,
             broker=BrokerConfig(coordinator_kind="scala"),

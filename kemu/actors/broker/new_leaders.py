@@ -5,11 +5,7 @@ Source: ``KafkaApis.getCurrentLeader``, ``handleProduceRequest`` and ``handleFet
 
 from collections.abc import Callable, Iterable
 
-from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import BrokerMetadata, FetchedPartition, NewLeader, ProducedBatch
-
-OUTDATED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-"""Errors of a client whose metadata is outdated. A Produce gets only the first of them."""
+from kemu.protocol.messages.data import OUTDATED, BrokerMetadata, FetchedPartition, NewLeader, ProducedBatch
 
 
 class NewLeaders:
@@ -32,7 +28,7 @@ class NewLeaders:
         self._live = live
 
     def of(self, rows: Iterable[FetchedPartition | ProducedBatch | None]) -> tuple[NewLeader, ...]:
-        """The known leaders of the rows whose error says that metadata is outdated."""
+        """The known leaders of the rows with an error of ``OUTDATED``."""
         named: list[NewLeader] = []
         for row in rows:
             if row is None or row.error not in OUTDATED:

@@ -5,13 +5,20 @@ Source: Kafka's ``DelayedProduce``.
 
 from enum import IntEnum
 
-from kemu.actors.broker.new_leaders import OUTDATED, NewLeaders
+from kemu.actors.broker.new_leaders import NewLeaders
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.connections import Connections
 from kemu.actors.machine import Caller, Machine, Received, caller_of
 from kemu.actors.parking import Parking
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import PRODUCE_NAMES_LEADERS_SINCE, Produce, ProduceBatch, ProducedBatch, ProduceReply
+from kemu.protocol.messages.data import (
+    OUTDATED,
+    PRODUCE_NAMES_LEADERS_SINCE,
+    Produce,
+    ProduceBatch,
+    ProducedBatch,
+    ProduceReply,
+)
 from kemu.protocol.wire.compile import maker
 
 

@@ -46,14 +46,12 @@ from kemu.protocol.messages.control import (
     ElectLeadersReply,
     OffsetForLeaderEpochReply,
 )
-from kemu.protocol.messages.data import FetchReply, ListOffsetsReply, ProduceReply
+from kemu.protocol.messages.data import OUTDATED, FetchReply, ListOffsetsReply, ProduceReply
 from kemu.protocol.names import STORE, ActorName, TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import BROKER_IDS, DELETE_TOPICS
 from kemu.protocol.notes.groups import AnswerInjected
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten
 
-OUTDATED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-"""Errors that name the partition's leader."""
 KNOWN_US = 10_000_000
 """Time after which a controller must know a change, in us."""
 NONE = ErrorCode.NONE

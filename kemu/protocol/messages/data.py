@@ -15,6 +15,8 @@ TOPIC_IDS_SINCE = 13
 """The first version of kemu's Metadata request with topic ids."""
 PRODUCE_NAMES_LEADERS_SINCE, FETCH_NAMES_LEADERS_SINCE = 10, 16
 """The first versions of Produce and Fetch whose errors name new leaders (KIP-951)."""
+OUTDATED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""The errors that name a new leader: the client's metadata is outdated. A Produce gets only the first of them."""
 
 
 @message(api_key=3, kind=REQUEST, versions=range(0, 13))
@@ -40,7 +42,7 @@ class BrokerMetadata:
 
 @struct
 class NewLeader:
-    """The present leader of a partition whose row has NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH (KIP-951).
+    """The present leader of a partition whose row has an error of ``OUTDATED`` (KIP-951).
 
     ``broker``: the leader's address; None if the answering broker does not know it as live. Kafka has the leader in the
     row (``CurrentLeader``) and the address beside the rows (``NodeEndpoints``).
