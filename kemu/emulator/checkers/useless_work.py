@@ -2,11 +2,10 @@
 
 - rejoin-without-cause: a member sends at most three JoinGroups in a minute without a cause.
 
-A JoinGroup has a cause if an answer since the last JoinGroup had an error. Other causes are
-changes of the connection, the member's topics, its owned partitions, or a topic. For members with a
-``client.rack`` a change of live brokers in a broker's metadata is a cause, too (KIP-881: the leader
-compares the racks of replicas). Streams groups start rebalances themselves
-(KIP-441) and are exempt. ``pace`` judges heartbeats.
+A JoinGroup has a cause if an answer since the last JoinGroup had an error. Other causes are changes of the connection,
+the member's topics, its owned partitions, or a topic. Members with a ``client.rack`` have two more causes (KIP-881: the
+leader compares the racks of replicas): a change of live brokers in a broker's metadata, and brokers that do not agree
+about live brokers. Streams groups start rebalances themselves (KIP-441) and are exempt. ``pace`` judges heartbeats.
 
 Source: Kafka's ``ConsumerCoordinator.rejoinNeededOrPending``.
 """
@@ -64,7 +63,7 @@ class UselessWork(Checker):
         self._metadata_changed = 0
         """Number of changes so far that make a leader rejoin."""
         self._live: dict[str, tuple[int, ...]] = {}
-        """Broker -> live brokers in the broker's metadata."""
+        """Running broker -> live brokers in the broker's metadata."""
         if groups is None or groups:
             self.on = {
                 GroupRequestRead: self._read,
@@ -93,6 +92,7 @@ class UselessWork(Checker):
         self._live[seen.actor] = fact.live_brokers
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._live.pop(fact.host, None)
         for key in [key for key in self._joined_over if fact.host in (host_of(key[0]), host_of(key[1]))]:
             del self._joined_over[key]
 
@@ -107,7 +107,8 @@ class UselessWork(Checker):
 
     def _joins(self, seen: Seen, fact: GroupRequestRead, sender: _Sender) -> None:
         content = (self._metadata_changed, *_content(fact.rows))
-        if sender.content == content and sender.connection == fact.connection:
+        agree = len(set(self._live.values())) < 2
+        if agree and sender.content == content and sender.connection == fact.connection:
             sender.rejoins.append(seen.at_us)
         sender.content, sender.connection = content, fact.connection
         while sender.rejoins and sender.rejoins[0] < seen.at_us - WINDOW_US:

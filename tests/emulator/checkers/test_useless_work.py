@@ -59,3 +59,24 @@ def test_a_broker_that_comes_or_goes_is_a_cause_for_members_with_racks_alone(sto
         story.ask("JoinGroup", "c2", rows=subscribed())
 
     assert story.useless(racks=racks) == kinds
+
+
+@pytest.mark.parametrize(
+    ("seen_by_b1", "racks", "kinds"),
+    [
+        ((1,), True, []),
+        ((0, 1), True, ["rejoin-without-cause"]),
+        ((1,), False, ["rejoin-without-cause"]),
+    ],
+)
+def test_brokers_that_do_not_agree_about_live_brokers_are_a_cause_for_members_with_racks(
+    story, seen_by_b1, racks, kinds
+):
+    """A client asks one broker after the other (operated swarm, seed 9710)."""
+    story.by("b0", MetadataCached(live_brokers=(0, 1), topics=(), gone=()))
+    story.by("b1", MetadataCached(live_brokers=seen_by_b1, topics=(), gone=()))
+    for _ in range(REJOINS + 2):
+        story.wait(3)
+        story.ask("JoinGroup", "c2", rows=subscribed())
+
+    assert story.useless(racks=racks) == kinds
