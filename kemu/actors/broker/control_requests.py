@@ -266,7 +266,7 @@ class ControlRequests:
 
     def _follow(self, replica: Replica, state: LeaderAndIsrPartition) -> None:
         manager = self._manager
-        self._leave(replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._leave(replica, ErrorCode.NOT_LEADER_OR_FOLLOWER, state)
         same = replica.follow(state)
         self._machine.note(
             BecameFollower(
@@ -284,10 +284,17 @@ class ControlRequests:
         truncates = not same or manager.rules.follows_same_leader_again
         self._fetchers.follow(replica, manager.live_brokers[state.leader], truncates=truncates)
 
-    def _leave(self, replica: Replica, error: ErrorCode) -> None:
+    def _leave(self, replica: Replica, error: ErrorCode, state: LeaderAndIsrPartition | None = None) -> None:
+        """End a leadership. ``state``: names the next leader, whom errors then name to waiting clients.
+
+        Source: ``ReplicaManager.makeFollowers`` answers waiting requests after ``Partition.makeFollower``.
+        """
         if replica.role is Role.LEADER:
+            led_epoch = replica.leader_epoch
+            if state is not None:
+                replica.take_epoch(state)
             self._led.end(replica, error)
-            self._offsets.stops_leading(replica)
+            self._offsets.stops_leading(replica, led_epoch)
 
     def fail(self, replica: Replica) -> None:
         """Mark a replica as offline after its disk failed."""

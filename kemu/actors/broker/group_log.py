@@ -90,10 +90,10 @@ class OffsetsHost:
             message = LeadGroups(partition=replica.number, leader_epoch=replica.leader_epoch, records=records)
             self._machine.request(self._coordinator, message, VERSION)
 
-    def stops_leading(self, replica: Replica) -> None:
-        """Make the coordinator unload its groups when the broker stops leading the partition."""
+    def stops_leading(self, replica: Replica, led_epoch: int) -> None:
+        """Make the coordinator unload its groups when the broker stops leading the partition in this epoch."""
         if replica.topic == OFFSETS_TOPIC:
-            message = ResignGroups(partition=replica.number, leader_epoch=replica.leader_epoch)
+            message = ResignGroups(partition=replica.number, leader_epoch=led_epoch)
             self._machine.request(self._coordinator, message, VERSION)
 
     def knows(self, topics: Mapping[str, TopicMetadata]) -> None:

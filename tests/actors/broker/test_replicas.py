@@ -304,6 +304,17 @@ def test_an_error_of_a_fetch_names_the_leader_since_3_7(version: int):
     assert named == ([] if version < 16 else [(error, 1, bench.epoch) for error in errors])
 
 
+def test_a_leader_that_becomes_a_follower_names_the_new_leader_to_a_fetch_that_waits():
+    """ReplicaManager.makeFollowers: waiting requests are answered after Partition.makeFollower."""
+    bench = led()
+    row = FetchPartition(topic="t", partition=0, fetch_offset=0)
+    assert bench.ask("b0", Fetch(max_wait_ms=30_000, min_bytes=1, partitions=(row,)), 16, sender="c1") is None
+    bench.elect(1, (0, 1, 2))
+
+    (reply,) = [reply for _, reply in bench.replies if isinstance(reply, FetchReply)]
+    assert [(leader.leader_id, leader.leader_epoch) for leader in reply.new_leaders] == [(1, bench.epoch)]
+
+
 @pytest.mark.parametrize("version", [9, 10])
 def test_an_error_of_a_produce_names_the_leader_since_3_7(version: int):
     bench = led()
