@@ -195,7 +195,7 @@ class Liveness(Checker):
         self._dead: dict[GroupId, None] = {}
         """Groups that the coordinator deleted after it had removed all members."""
         self._has_no_group: dict[MemberId, None] = {}
-        """Removed members that a coordinator answered after it had deleted their group."""
+        """Members that a coordinator answered after it had deleted their group, or while its log lacked the group."""
         self._static: dict[GroupId, dict[MemberId, str]] = {}
         """Group -> member id -> client id of the static members that no coordinator removed."""
         self._ever_static: dict[tuple[GroupId, MemberId], str] = {}
@@ -497,9 +497,10 @@ class Liveness(Checker):
             fact.api == "ConsumerGroupHeartbeat" and fact.error.retriable
         ):  # the leave was not written: the member remains
             self._absent.pop((fact.group, fact.member_id), None)
-        is_not_found = fact.api == "ConsumerGroupHeartbeat" and fact.error is ErrorCode.GROUP_ID_NOT_FOUND
-        if is_not_found and fact.group in self._dead and self._gone.get((fact.group, fact.member_id)) == "":
-            self._has_no_group[fact.member_id] = None
+        if fact.api == "ConsumerGroupHeartbeat" and fact.error is ErrorCode.GROUP_ID_NOT_FOUND:
+            is_deleted = fact.group in self._dead and self._gone.get((fact.group, fact.member_id)) == ""
+            if is_deleted or self._has_lost(fact.group, default=self._log_lost_records):
+                self._has_no_group[fact.member_id] = None
         known = self.panel.memberships.groups.get(fact.group)
         is_first = known is not None and known.state == "PreparingRebalance" and known.began_empty
         if fact.api == "ConsumerGroupHeartbeat" and fact.error is ErrorCode.UNKNOWN_SERVER_ERROR and is_first:

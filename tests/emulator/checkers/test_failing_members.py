@@ -194,6 +194,25 @@ def test_a_group_is_forgotten_only_if_the_copy_of_its_logs_leader_lost_its_recor
     assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND) == [kind]
 
 
+@pytest.mark.parametrize(("refused", "kind"), [("before", "forgotten-group"), ("after", "member-failed")])
+def test_a_member_may_hear_that_its_group_is_forgotten_after_another_member_created_it_again(story, refused, kind):
+    """The application was busy when the answer came (operated swarm, kafka-4.1, seed 9734)."""
+    member_id, error = story.ids["c1"], ErrorCode.GROUP_ID_NOT_FOUND
+    answer = notes.RequestRefused(group=GROUP, api="ConsumerGroupHeartbeat", member_id=member_id, error=error)
+    story.groups_log("b0", 0, (0, 0), end=0)
+    story.by("b0", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=0, count=4))
+    story.receive("c1", 1, "0")
+    story.groups_log("b1", 1, (0, 0), (1, 2), end=2)
+    if refused == "before":
+        story.by(story.coordinator, answer)
+    story.by("b1", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=2, count=4))
+    story.receive("c2", 1, "0")
+    if refused == "after":
+        story.by(story.coordinator, answer)
+
+    assert fails_for_good(story, error, member_id) == [kind]
+
+
 @pytest.mark.parametrize(
     ("is_changed", "is_refused", "kind"),
     [(True, True, "inconsistent-members"), (False, True, "member-failed"), (True, False, "member-failed")],
