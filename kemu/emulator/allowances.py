@@ -786,7 +786,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "member-unaware-of-its-removal",
         ("tasks: runs-twice",),
-        "The group's coordinator removed the member, or the group's log lost the group.",
+        "The group's coordinator removed the member, or the group's log lost the group; the member got the task before"
+        " the other owner.",
         "Kafka 3.4 AbstractCoordinator.HeartbeatThread: an isolated member runs until max.poll.interval.ms",
         ("kemu.emulator.checkers.tasks:Tasks._became",),
         "tests/emulator/checkers/test_allowed.py::"

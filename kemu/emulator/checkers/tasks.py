@@ -279,8 +279,10 @@ class Tasks(Checker):
             is_paused = other.was_paused or self.panel.hosts[other.instance].paused
             if other.instance == copy.instance or not other.works or is_paused:
                 continue
-            # a removed member may not know of its removal yet
-            if self.panel.memberships.has(copy.application, other.actor):
+            # a removed member may not know of its removal yet, and its restore may end then
+            members = self.panel.memberships
+            is_late = copy.since_us < other.since_us and not members.has(copy.application, copy.actor)
+            if not is_late and members.has(copy.application, other.actor):
                 self._say(seen, "runs-twice", copy, f"runs on {copy.instance} and on {other.instance}")
         if applications.lacks_state(copy):
             text = f"runs on {copy.instance} with {copy.applied} of the {copy.due} records that its changelog had"

@@ -72,6 +72,29 @@ def test_a_task_may_run_twice_while_a_member_that_was_removed_does_not_know_it(
     assert kinds(told, 31) == found
 
 
+@pytest.mark.parametrize(
+    ("is_removed", "first", "found"),
+    [(True, "a", []), (False, "a", ["runs-twice"]), (True, "b", ["runs-twice"])],
+)
+def test_a_restore_of_a_member_that_does_not_know_its_removal_may_end_after_the_next_owner_runs_the_task(
+    is_removed: bool, first: str, found: list[str]
+) -> None:
+    """a got task 0_0 before its next owner, b (operated swarm, seed 9811)."""
+    told = StreamsStory()
+    told.start(0, "a", "b")
+    told.prepare(0.5, "a-id joined")
+    told.decide(1, {"a": "0 1", "b": "2 3"})
+    for at_s, host in enumerate((first, "b" if first == "a" else "a"), 2):
+        told.copy(at_s, host, "0", "active", "CREATED", "RESTORING")
+    if is_removed:
+        gone = notes.MemberRemoved(group=APP, member_id="a-id", client_id="c", why="its session is over")
+        told.say(20, COORDINATOR, gone)
+    told.copy(30, "b", "0", "active", "RUNNING")
+    told.copy(31, "a", "0", "active", "RUNNING")
+
+    assert [kind for kind in kinds(told, 32) if kind == "runs-twice"] == found
+
+
 @pytest.mark.parametrize(("moves", "found"), [(True, []), (False, ["not-balanced"])])
 def test_no_leader_moves_back_while_a_partition_is_reassigned(moves: bool, found: list[str]) -> None:
     """KAFKA-10149: the controllers of Kafka to 3.3.2 wait for the end of every reassignment."""
