@@ -87,7 +87,7 @@ from kemu.protocol.notes.groups import (
     PartitionsRevoked,
     RequestRefused,
 )
-from kemu.protocol.notes.replication import MetadataCached, PartitionStateBecame
+from kemu.protocol.notes.replication import MetadataCached, PartitionStateBecame, StateChangeRefused
 from kemu.protocol.topic_pattern import TopicPattern
 
 REFUSED_BY: Mapping[ErrorCode, str] = {
@@ -222,7 +222,7 @@ class Liveness(Checker):
         self.on = {
             GroupLoaded: self._loaded,
             GroupUnloaded: self._group_changed,
-            PartitionStateBecame: self._partition_became,
+            **dict.fromkeys((PartitionStateBecame, StateChangeRefused), self._topics_changed),
             GroupBecame: self._became,
             **dict.fromkeys((PartitionsAssigned, PartitionsRevoked, PartitionsLost), self._group_changed),
             AssignmentReceived: self._received,
@@ -382,12 +382,13 @@ class Liveness(Checker):
         if group is not None and group.why_not_at_rest:
             group.why_not_at_rest = self._why_not_at_rest(fact.group)
 
-    def _partition_became(self, seen: Seen, fact: PartitionStateBecame) -> None:
+    def _topics_changed(self, seen: Seen, fact: PartitionStateBecame | StateChangeRefused) -> None:
         for name, group in self._groups.items():
             if group.why_not_at_rest:
                 group.why_not_at_rest = self._why_not_at_rest(name)
 
     def _partitions_of(self, name: GroupId) -> list[TopicPartition]:
+        """The partitions that the group must own: no metadata has a partition whose state the controller lost."""
         holdings = self.panel.topics_there()
         topics = [
             topic
@@ -395,7 +396,8 @@ class Liveness(Checker):
             for topic in (each.among(holdings) if isinstance(each, TopicPattern) else each)
         ]
         counts = {topic: self.panel.topics.get(topic, 0) for topic in topics}
-        return [(topic, number) for topic, count in counts.items() for number in range(count)]
+        known = [(topic, number) for topic, count in counts.items() for number in range(count)]
+        return [at for at in known if not self.panel.unknown_states.has(at)]
 
     def _owners(self, name: GroupId) -> Counter[TopicPartition]:
         """Partition -> number of owning members on running hosts that do not stay faulty."""

@@ -11,12 +11,14 @@ from kemu.emulator.facts import (
     HostPaused,
     HostStarted,
     TopicGrown,
+    TopicReplicated,
 )
 from kemu.emulator.judging import judge
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import FetchedOffset, OffsetFetchReply
+from kemu.protocol.nodes import PartitionState, ReplicaAssignment, state_data, state_path, topic_data, topic_path
 from kemu.protocol.notes import groups as notes
-from kemu.protocol.notes.replication import PartitionStateBecame
+from kemu.protocol.notes.replication import NodeWritten, PartitionStateBecame, StateChangeRefused
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, TOPIC, Story
 from tests.emulator.checkers.test_legal_runs import began_and_left, forgotten_id
 
@@ -797,6 +799,30 @@ def of_two_topics():
     story.form(c1="0", c2="1")
     story.world(TopicGrown(topic="u", partitions=3))
     return story
+
+
+@pytest.mark.parametrize(
+    ("lost", "why", "found"),
+    [
+        (3, "NODE_EXISTS", []),
+        (2, "NODE_EXISTS", ["2 of 3 partitions are owned"]),
+        (3, "NO_NODE", ["2 of 5 partitions are owned"]),
+    ],
+)
+def test_a_group_needs_no_partition_whose_state_the_controller_lost(of_two_topics, lost, why, found):
+    """No broker hears of such a partition (kafka-4.1 operated, seed 9794)."""
+    assigned = topic_data({number: ReplicaAssignment((0,)) for number in range(3)})
+    topic = NodeWritten(what="created", path=topic_path("u"), data=assigned, version=0, zxid=8, client="b0/controller")
+    of_two_topics.world(TopicReplicated(topic="u", replicas=((0,),) * 3, min_isr=1, unclean=False))
+    of_two_topics.by("b0/controller", topic)
+    for number in range(lost):
+        state = state_data(PartitionState(0, 0, (0,), 1))
+        path = state_path("u", number)
+        made = NodeWritten(what="created", path=path, data=state, version=0, zxid=9, client="b0/controller")
+        refused = StateChangeRefused(what=f"u-{number}", old="NewPartition", new="OnlinePartition", why=why)
+        of_two_topics.by("b0/controller", made, refused)
+
+    assert restless(of_two_topics) == found
 
 
 UNSUBSCRIBED, TO_ALL = ("unsubscribe", "unsubscribes"), ("subscribe", "subscribes to t, u")
