@@ -27,11 +27,11 @@ class NewLeaders:
         self._cached = cached
         self._live = live
 
-    def of(self, rows: Iterable[FetchedPartition | ProducedBatch | None]) -> tuple[NewLeader, ...]:
+    def of(self, rows: Iterable[FetchedPartition | ProducedBatch]) -> tuple[NewLeader, ...]:
         """The known leaders of the rows with an error of ``OUTDATED``."""
         named: list[NewLeader] = []
         for row in rows:
-            if row is None or row.error not in OUTDATED:
+            if row.error not in OUTDATED:
                 continue
             believed = self._believed(row.topic, row.partition)
             leader, epoch = self._cached(row.topic, row.partition) if believed is None else believed

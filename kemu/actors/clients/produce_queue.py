@@ -23,9 +23,9 @@ class Batch:
         self.attempts_before = 0
         """The number of attempts before this epoch was known."""
 
-    def has_new_leader(self, epoch: int) -> bool:
-        """Whether the next attempt is the first one since a newer leader is known, so that the batch need not wait for
-        its backoff. ``epoch``: the leader epoch in the metadata.
+    def see_leader(self, epoch: int) -> bool:
+        """Note the leader epoch in the metadata. Returns whether the next attempt is the first one since a newer leader
+        is known, so that the batch need not wait for its backoff.
 
         Source: ``ProducerBatch.maybeUpdateLeaderEpoch``, ``hasLeaderChangedForTheOngoingRetry`` (3.7 to 4.3).
         """

@@ -355,7 +355,7 @@ class Producer(Machine):
 
     def _sendable_at(self, queue: ProduceQueue) -> int:
         head = queue.batches[0]
-        if head.attempts > 0 and self._retries_at_new_leader and head.has_new_leader(queue.leader_epoch):
+        if head.attempts > 0 and self._retries_at_new_leader and head.see_leader(queue.leader_epoch):
             return 0
         if head.attempts > 0 or self._closing or self._flushing:
             return queue.not_before_us
