@@ -15,8 +15,10 @@ from kemu.emulator.checkers.liveness import Liveness, disturbs
 from kemu.emulator.engine.raised import LIVELOCK, owner_among, owner_in, raised_text
 from kemu.emulator.facts import (
     Handler,
+    HostStarted,
     RealClientsUnchecked,
     Seen,
+    WarmUpEnded,
     Watching,
     handlers_of,
     is_of_the_wire,
@@ -33,7 +35,7 @@ from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.waiting_at_end import StillWaiting, WaitingAtEnd
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
-from kemu.protocol.names import ActorName, GroupId, TopicPartition, is_real_client
+from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, is_real_client
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     CallbackReturned,
@@ -56,7 +58,7 @@ from kemu.protocol.notes.groups import (
     RequestRefused,
 )
 
-CALM = (CommitAnswered, GroupRequestAnswered, GroupRequestRead, OffsetCommitted)
+CALM = (CommitAnswered, GroupRequestAnswered, GroupRequestRead, OffsetCommitted, WarmUpEnded)
 """Types of facts that change nothing that observers judge of the next appended, acknowledged and processed records."""
 OF_READERS = (
     *(CoordinatorKnown, GroupBecame, GroupRecordWritten, JoinPhaseCompleted, MemberAdded, MemberRemoved),
@@ -91,15 +93,27 @@ def _of_end(panel: Panel, seen: Seen, fact: MemberBecame) -> None:
         panel.progress.continuing.clear()
 
 
-OF_ONE_READER: Mapping[type, Callable[[Panel, Seen, Any], None]] = {
+def _of_start(panel: Panel, seen: Seen, fact: HostStarted) -> None:
+    """The start of a member changes what observers judge of processed records. The start of another host, or of a
+    host that produced records, also changes what observers judge of appended and acknowledged records.
+    """
+    panel.progress.continuing.clear()
+    is_of_member = any(fact.host in group.members for group in panel.groups.values())
+    if not is_of_member or any(host_of(actor) == fact.host for actor in panel.progress.acknowledged_by):
+        panel.logs.lines.clear()
+        panel.progress.acknowledged_by.clear()
+
+
+IN_PART: Mapping[type, Callable[[Panel, Seen, Any], None]] = {
     AssignmentReceived: lambda panel, seen, fact: _of_partitions(panel, seen, fact.group, fact.partitions),
     CallbackReturned: _of_work,
     EpochRead: _of_reading,
+    HostStarted: _of_start,
     MemberBecame: _of_end,
     PartitionsAssigned: lambda panel, seen, fact: _of_partitions(panel, seen, fact.group, fact.added),
     PositionSet: lambda panel, seen, fact: _of_partitions(panel, seen, fact.group, ((fact.topic, fact.partition),)),
 }
-"""Types of facts that change what observers judge of the next processed records of some readers only."""
+"""Types of facts that change what observers judge of the next records of some actors or partitions only."""
 
 
 @frozen
@@ -213,8 +227,8 @@ class Judging(Watching):
         if continues is None:
             if is_of_the_wire(kind) or kind in CALM:
                 return _together(handlers) if kind is OffsetCommitted else handlers
-            if kind in OF_ONE_READER:
-                return (*handlers, partial(OF_ONE_READER[kind], self.panel))
+            if kind in IN_PART:
+                return (*handlers, partial(IN_PART[kind], self.panel))
             return (self._has_news_of_readers if kind in OF_READERS else self._has_news, *handlers)
         clock, others = self._clock, tuple([handler for handler in handlers if not takes_only_news(handler)])
 

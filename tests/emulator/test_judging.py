@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from kemu.emulator.checkers import CHECKERS, checkers_for
-from kemu.emulator.facts import HostDown, HostPaused, HostStarted, RunStarted, Seen, take_all_of
+from kemu.emulator.facts import HostDown, HostPaused, HostStarted, RunStarted, Seen, WarmUpEnded, take_all_of
 from kemu.emulator.judging import Judgement, Judging, judge
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario
@@ -293,6 +293,8 @@ CALLED_BACK = CallbackReturned(group="g", member_id="n", callback="onPartitionsA
         ("app-2", READ, False),
         ("app-2", member_became("FAILED"), True),
         ("app-2", member_became("PREPARING_REBALANCE"), False),
+        ("", HostStarted(host="app-2", life=2, kept_disk=True), True),
+        ("", WarmUpEnded(), False),
     ],
 )
 def test_a_fact_of_a_member_is_news_only_for_the_records_that_it_concerns(
@@ -325,3 +327,37 @@ def test_a_fact_of_a_member_is_news_only_for_the_records_that_it_concerns(
             judging.see(Seen(len(rows), len(rows) * MS, "app-1", 1, each))
     one, other = [judging.finish(100 * MS) for judging in judgings]
     assert one == other
+
+
+@pytest.mark.parametrize(
+    ("fact", "is_news"),
+    [
+        (HostStarted(host="app-1", life=2, kept_disk=True), False),
+        (HostStarted(host="p1", life=2, kept_disk=True), True),
+        (HostStarted(host="b7", life=2, kept_disk=True), True),
+        (HostStarted(host="b8", life=1, kept_disk=True), True),
+        (WarmUpEnded(), False),
+    ],
+)
+@pytest.mark.parametrize("producer", ["p1", "app-2"])
+def test_the_start_of_a_member_is_news_for_written_records_only_if_the_member_produces(
+    fact: HostStarted | WarmUpEnded, is_news: bool, producer: str
+) -> None:
+    if isinstance(fact, HostStarted) and fact.host == "p1":
+        fact = evolve(fact, host=producer)
+    judging = Judging(checkers_for(load_scenario("steady-group")))
+    members = (("app-1", "g"), ("app-2", "g"))
+    rows: list[tuple[str, Any]] = [
+        ("", RunStarted(groups=("g",), members=members, brokers=("b7", "b8"), topics=(("orders", 1),))),
+        *[("", HostStarted(host=host, life=1, kept_disk=True)) for host in ("b7", "app-1", "app-2", "p1")],
+        ("b7", PartitionHosted(topic="orders", partition=0, end_offset=0)),
+        ("b7", appended(0, 0)),
+        (producer, acknowledged(0)),
+        ("", fact),
+    ]
+    for seq, (by, each) in enumerate(rows):
+        judging.see(Seen(seq, seq * MS, by, 1 if by else 0, each))
+
+    now_us, continues = len(rows) * MS, judging.panel.continues
+    assert bool(continues[RecordsAppended](now_us, "b7", [appended(10, 10)])) == is_news
+    assert bool(continues[RecordsAcknowledged](now_us, producer, [acknowledged(10)])) == is_news
