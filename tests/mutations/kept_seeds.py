@@ -392,6 +392,13 @@ MUTATIONS = [
         "                pass\n",
         "duties/no-leader",
     ),
+    _kept(  # a controller notices each broker as soon as it is registered, whatever work is queued
+        "elected-soon-after-the-notice",
+        "kemu/emulator/checkers/controller_duties.py",
+        "            noticed_us = plane.noticed_us(parties[2])\n",
+        "            noticed_us = from_us\n",
+        "duties/no-leader",
+    ),
     _kept(  # the network thread waits for the end of a callback
         "offsets-arrive-during-a-callback",
         "kemu/actors/consumer/passes.py",

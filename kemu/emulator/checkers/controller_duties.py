@@ -47,7 +47,8 @@ from kemu.protocol.nodes import (
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten, SessionEnded, SessionOpened
 
 DECIDED_US = 2_000_000
-"""Longest time from a controller's write of a state without a leader until the election, in us."""
+"""Longest time from a controller's write of a state without a leader, or from its notice of a broker that can lead, to
+the election, in us."""
 REQUESTS = (f"{DELETE_TOPICS}/", f"{ISR_CHANGES}/", PREFERRED_ELECTION, REASSIGN_PARTITIONS)
 _NEVER_US = 1 << 62
 Row = tuple[int, int, tuple[int, ...], tuple[int, ...]]
@@ -288,8 +289,11 @@ class ControllerDuties(Duties):
         if not able:
             return
         parties, name = self._longest_undisturbed(able), f"{at[0]}-{at[1]}"
-        bound_us = DECIDED_US if state.leader == NO_LEADER else self.orders_us
-        from_us = max(plane.decides_from_us, plane.registered_us(parties[2]))
+        bound_us, from_us = self.orders_us, plane.registered_us(parties[2])
+        if state.leader == NO_LEADER:
+            noticed_us = plane.noticed_us(parties[2])
+            bound_us, from_us = DECIDED_US, from_us + ORDER_US if noticed_us is None else noticed_us
+        from_us = max(plane.decides_from_us, from_us)
         of = (state.leader, state.leader_epoch, is_live, plane.zxid(leader))
         who = f"{leader}, which the store names," if is_named else " or ".join(hosts)
         text = f"{name} has no leader, though {who} could lead, and {plane.controller} is the controller"

@@ -14,6 +14,7 @@ from kemu.protocol.nodes import BROKER_IDS, CONTROLLER, CONTROLLER_EPOCH, DELETE
 from kemu.protocol.notes.replication import (
     BecameFollower,
     BecameLeader,
+    BrokersChanged,
     ControlledShutdownAnswered,
     ControllerReady,
     LogDirFailed,
@@ -72,6 +73,8 @@ class ControlPlane:
         self._lives: dict[str, int] = {}
         """Running host -> number of its life."""
         self._registered: dict[str, Registration] = {}
+        self._noticed_us: dict[str, int] = {}
+        """Host -> time at which the controller noticed its registration, in us."""
         self._restarted_us: dict[str, int] = {}
         self._closing: dict[str, None] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -82,6 +85,7 @@ class ControlPlane:
             NodeWritten: self._written,
             SessionOpened: self._session_opened,
             SessionEnded: self._session_ended,
+            BrokersChanged: self._noticed,
             ControllerReady: self._is_ready,
             ControlledShutdownAnswered: self._is_closing,
             LogDirFailed: self._dir_failed,
@@ -119,6 +123,12 @@ class ControlPlane:
     def registered_us(self, host: str) -> int:
         """Time of the broker's last registration, in us."""
         return self._registered.get(host, _NONE).at_us
+
+    def noticed_us(self, host: str) -> int | None:
+        """Time at which a ready controller noticed the broker's registration, in us; None if none did. Controllers also
+        read registrations when they start.
+        """
+        return self._noticed_us.get(host)
 
     def runs(self, host: str) -> bool:
         """Whether the broker's process is up and not closing."""
@@ -179,6 +189,7 @@ class ControlPlane:
         elif fact.path.startswith(f"{BROKER_IDS}/"):
             host = broker_host(int(fact.path.rpartition("/")[2]))
             self._registered.pop(host, None)
+            self._noticed_us.pop(host, None)
             if not is_deleted:
                 known = (
                     self.epoch if seen.at_us >= self.decides_from_us else -1
@@ -189,6 +200,9 @@ class ControlPlane:
             self.deleting.pop(topic, None)
             if not is_deleted:
                 self.deleting[topic] = None
+
+    def _noticed(self, seen: Seen, fact: BrokersChanged) -> None:
+        self._noticed_us.update((broker_host(broker), seen.at_us) for broker in (*fact.new, *fact.bounced))
 
     def _is_ready(self, seen: Seen, fact: ControllerReady) -> None:
         if host_of(seen.actor) == self.controller:

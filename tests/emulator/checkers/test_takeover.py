@@ -7,8 +7,9 @@ from kemu.emulator.checkers.replication_duties import ReplicationDuties
 from kemu.emulator.facts import FaultApplied, FaultEnded, WarmUpEnded
 from kemu.emulator.watching.control_plane import START_US
 from kemu.protocol.config import ControllerConfig
+from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.nodes import CONTROLLER, broker_path
-from kemu.protocol.notes.replication import LogOfAnotherTopic, SessionEnded, SessionOpened
+from kemu.protocol.notes.replication import BrokersChanged, LogOfAnotherTopic, SessionEnded, SessionOpened
 from tests.emulator.checkers.cluster_story import SECOND, STORE, ClusterStory, time_passes
 
 SESSION_US = 6 * SECOND
@@ -69,6 +70,38 @@ def test_a_broker_that_the_store_names_and_that_does_not_lead_is_a_violation():
     story.heal()
 
     assert found(story) == ["no-leader"]
+
+
+@pytest.mark.parametrize(
+    ("noticed_s", "elected_s", "is_violation"),
+    [
+        (4, 5, False),  # a controller with earlier work queued notices the broker late
+        (4, 8, True),
+        (1, 2, False),
+        (1, 5, True),  # a noticed broker does not wait for other work
+        (None, 6, False),
+        (None, 9, True),
+    ],
+)
+def test_a_broker_that_returns_is_elected_soon_after_the_controller_noticed_it(
+    noticed_s: int | None, elected_s: int, is_violation: bool
+) -> None:
+    story = led_by_b1()
+    story.write_state(1, (1,))
+    lose_b1(story)
+    story.write_state(NO_LEADER, (1,))
+    time_passes(story, 5)
+    story.start("b1")
+    story.node(broker_path(1))
+    if noticed_s is not None:
+        time_passes(story, noticed_s)
+        story.by("b0/controller", BrokersChanged(controller_epoch=1, new=(1,), dead=(), bounced=()))
+    time_passes(story, elected_s - (noticed_s or 0))
+    story.write_state(1, (1,))
+    story.lead(1)
+    time_passes(story, BOUND_S)
+
+    assert found(story) == ["no-leader"] * is_violation
 
 
 def test_a_controller_that_is_cut_off_from_the_store_has_its_time_when_the_fault_is_over():
