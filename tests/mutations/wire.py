@@ -161,6 +161,13 @@ MUTATIONS = [
         "answers/untrue",
         ("consumer-protocol-failover-stable:2", "consumer-protocol-fenced:2"),
     ),
+    Mutation(  # errors name only leaders of older epochs
+        "kemu/actors/broker/new_leaders.py",
+        "            if leader >= 0 and epoch >= 0:\n",
+        "            if leader >= 0 and epoch == 0:\n",
+        "answers/untrue",
+        ("consumer-protocol-failover-stable:2", "consumer-protocol-fenced:2"),
+    ),
     Mutation(  # an admin takes its time
         "kemu/actors/clients/admin.py",
         "            self.start_timer((AdminTimer.RETRY, str(task.number)), wait_us)\n",

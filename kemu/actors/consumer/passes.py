@@ -17,8 +17,10 @@ wait lasts for at most ``retry.backoff.ms``, so that the next pass asks the lead
 
 Since 4.2, the thread does not wait for its event, and begins no other event before it has noticed the end of this one.
 A poll() notices the end of its predecessor's event. Within a poll(), the first pass after a wait notices the end. So
-this pass has no event, and a commit that ended the wait is sent in a later pass. While the thread runs a callback or
-the application, the network thread continues the event: ListOffsets follows the answer to OffsetFetch, then Fetch.
+this pass has no event, and a commit that ended the wait is sent in a later pass.
+
+While the thread runs a callback or the application, the network thread continues the event: ListOffsets follows the
+answer to OffsetFetch. Since 4.2 Fetch follows. Until 4.1 the thread waits for the event until the end of poll().
 
 Source: ``AsyncKafkaConsumer.poll``, ``checkInflightPoll``, ``pollForFetches``, ``ConsumerNetworkThread.runOnce``,
 ``RequestManagers``, ``ApplicationEventProcessor`` (``PollEvent`` 4.0.1 and 4.1.1, ``AsyncPollEvent`` 4.2.1 and 4.3.0),
@@ -120,12 +122,13 @@ class Passes:
     def run_without_application(self) -> None:
         """Let the network thread continue an event while the application's thread runs a callback or the application.
 
-        Partitions that were assigned after the begin of the event wait for the next event.
+        Partitions that were assigned after the begin of the event wait for the next event. Until 4.1 the event does not
+        fetch.
         """
         positions = self._positions
-        if self._event and self._in_background and positions.owned() is self._owned:
+        if self._event and positions.owned() is self._owned:
             positions.poll()
-            if not positions.are_requested:
+            if self._in_background and not positions.are_requested:
                 self._event = False
                 positions.fetching.send()
 

@@ -7,6 +7,7 @@ An answer is true if:
 - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition.
 - A leader that an error of Fetch or Produce names (KIP-951): the store had
   this leader with this epoch, and the error is one of outdated metadata.
+  Such an error names the leader if the broker knows the store's leader.
 - KAFKA_STORAGE_ERROR: an earlier fault hit a log or a disk.
 - AlterIsr: the reply has each row of the request, with the requested ISR
   and epoch or with an error alone. The errors match the store's state.
@@ -46,7 +47,14 @@ from kemu.protocol.messages.control import (
     ElectLeadersReply,
     OffsetForLeaderEpochReply,
 )
-from kemu.protocol.messages.data import OUTDATED, FetchReply, ListOffsetsReply, ProduceReply
+from kemu.protocol.messages.data import (
+    FETCH_NAMES_LEADERS_SINCE,
+    OUTDATED,
+    PRODUCE_NAMES_LEADERS_SINCE,
+    FetchReply,
+    ListOffsetsReply,
+    ProduceReply,
+)
 from kemu.protocol.names import STORE, ActorName, TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import BROKER_IDS, DELETE_TOPICS
 from kemu.protocol.notes.groups import AnswerInjected
@@ -80,6 +88,10 @@ DATA: Mapping[type, Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]] = {
 been refused long before the answer."""
 
 
+NAMES_LEADERS_SINCE = {FetchReply: FETCH_NAMES_LEADERS_SINCE, ProduceReply: PRODUCE_NAMES_LEADERS_SINCE}
+"""Type of a reply -> the first version whose errors name leaders."""
+
+
 class Answers(Checker):
     """Judges the error codes in answers of brokers and controllers.
 
@@ -94,8 +106,8 @@ class Answers(Checker):
         super().__init__()
         self._questions: dict[tuple[ActorName, int, int], Question] = {}
         """(controller, connection, request id) -> the request."""
-        self._cached: dict[str, dict[TopicPartition, None]] = {}
-        """Broker -> the partitions in its metadata."""
+        self._cached: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
+        """Broker -> (leader, leader epoch) of the partitions in its metadata."""
         self._changed_us: dict[TopicPartition | str, int] = {}
         """Topic, partition or broker's host -> time of the last change in the store of the assignment, state or
         registration."""
@@ -144,20 +156,26 @@ class Answers(Checker):
     def _data_as(
         self, reply: type, rows: Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]
     ) -> Callable[[Seen, Send], None]:
-        names_leaders = reply in (FetchReply, ProduceReply)
+        named_since = NAMES_LEADERS_SINCE.get(reply)
 
         def answers(seen: Seen, fact: Send) -> None:
             for topic, partition, error in rows(fact[4]):
                 if seen.actor in self._cached and seen.seq != self._injected:
                     self._judge(seen, (topic, partition), error)
-            if names_leaders and fact[4].new_leaders and seen.seq != self._injected:
-                self._judge_leaders(seen, fact[4])
+            if named_since is not None and seen.seq != self._injected:
+                is_of_client = host_of(fact.to) not in self._registrations
+                self._judge_leaders(seen, fact[4], names=fact.version >= named_since and is_of_client)
 
         return answers
 
-    def _judge_leaders(self, seen: Seen, reply: FetchReply | ProduceReply) -> None:
+    def _judge_leaders(self, seen: Seen, reply: FetchReply | ProduceReply, *, names: bool) -> None:
+        """Judge the leaders in a reply. ``names``: whether errors must name known leaders."""
         rows = reply.partitions if isinstance(reply, FetchReply) else reply.batches
-        outdated = {(row.topic, row.partition) for row in rows if row.error in OUTDATED}
+        outdated = {(row.topic, row.partition): row.error for row in rows if row.error in OUTDATED}
+        named = {(new.topic, new.partition) for new in reply.new_leaders}
+        for at, error in outdated.items():
+            if names and at not in named and self._knows_leader(seen.actor, at):
+                self._say(seen, f"{at[0]}-{at[1]}", f"{error.name} without the leader, but it knows the leader")
         for new in reply.new_leaders:
             at, name = (new.topic, new.partition), f"{new.topic}-{new.partition}"
             if at not in outdated:
@@ -165,6 +183,18 @@ class Answers(Checker):
             elif (new.leader_id, new.leader_epoch) not in self._leaders.get(at, ()):
                 leader = f"{broker_host(new.leader_id)} as leader in epoch {new.leader_epoch}"
                 self._say(seen, name, f"{leader}, but the store never had this leader")
+
+    def _knows_leader(self, broker: str, at: TopicPartition) -> bool:
+        """Whether the store's leader is in the broker's metadata, and in its replica if it has one."""
+        state = self.panel.states.get(at)
+        if state is None or state.leader == NO_LEADER:
+            return False
+        known = self._cached.get(broker, {}).get(at)
+        role = self.panel.roles.get((broker, at))
+        replicas = self.panel.assigned[at].replicas if at in self.panel.assigned else ()
+        has_replica = any(broker_host(replica) == broker for replica in replicas)
+        in_replica = not has_replica if role is None else role[0] == state.leader_epoch
+        return in_replica and known == (state.leader, state.leader_epoch)
 
     def _judge(self, seen: Seen, at: TopicPartition, error: ErrorCode) -> None:
         broker, name = seen.actor, f"{at[0]}-{at[1]}"
@@ -192,7 +222,9 @@ class Answers(Checker):
     def _caches(self, seen: Seen, fact: MetadataCached) -> None:
         self._judge_denials(seen)
         cache = self._cached.setdefault(seen.actor, {})
-        cache.update(((topic.topic, row.partition), None) for topic in fact.topics for row in topic.partitions)
+        for topic in fact.topics:
+            for row in topic.partitions:
+                cache[topic.topic, row.partition] = (row.leader, row.leader_epoch)
         for at in fact.gone:
             cache.pop(at, None)
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from kemu.actors.consumer.passes import LEFT
+from kemu.protocol.commands import StopPolling
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
-from kemu.protocol.messages.data import ListOffsets, Metadata
+from kemu.protocol.messages.data import Fetch, ListOffsets, Metadata
 from kemu.protocol.messages.group import OffsetFetch
 from kemu.protocol.notes.groups import CallbackReturned, PartitionsAssigned, PartitionsLost, Processed
 from kemu.protocol.rebalancing.client_rules import CLIENT_4_2
@@ -318,3 +319,22 @@ def test_the_network_thread_repeats_offsetfetch_but_not_listoffsets_during_a_cal
 
     assert again == ["OffsetFetch before", "OffsetFetch before", "ListOffsets before"]
     assert later == ["OffsetFetch before", "ListOffsets before", "ListOffsets after"]
+
+
+@pytest.mark.parametrize(("release", "fetches"), [("4.1", False), ("4.2", True), ("4.3", True)])
+def test_the_search_for_positions_continues_after_a_poll_that_timed_out(release: str, fetches: bool) -> None:
+    """The answer to OffsetFetch leads to ListOffsets, whatever the application's thread does
+    (OffsetsRequestManager.updatePositionsWithOffsets 4.1.1). Until 4.1 only poll() fetches.
+    """
+    harness = ScriptedCoordinator({"t": 1}, client=CLIENTS[release], group_protocol="consumer")
+    harness.first, harness.consumer.chance = "t 0", Ready()
+    harness.hold("OffsetFetch")
+    harness.run_until(lambda: bool(harness.requests(OffsetFetch)))
+    harness.tell(StopPolling(for_us=5_000_000))
+    harness.run(1_000_000)
+    harness.forget()
+    harness.release("OffsetFetch")
+    harness.run(1_000_000)
+
+    sent = [type(message) for _, _, message in harness.sent if isinstance(message, ListOffsets | Fetch)]
+    assert sent == [ListOffsets, Fetch][: 1 + fetches]

@@ -1,5 +1,7 @@
 """Whether what servers answer is so."""
 
+from collections.abc import Callable
+
 import pytest
 from attrs import evolve
 
@@ -62,6 +64,12 @@ def writes(told: Wired, path: str, data: bytes = b"", version: int = 3) -> None:
     told.note("zk", fact)
 
 
+ROW = PartitionMetadata(partition=0, leader=0, leader_epoch=5, isr=(0, 1), replicas=(1, 0), error=NONE)
+TOPIC = TopicMetadata(topic="t", error=NONE, partitions=(ROW,))
+CACHED = MetadataCached(live_brokers=(0, 1), topics=(TOPIC,), gone=())
+FOLLOWS = BecameFollower(topic="t", partition=0, leader_epoch=5, leader=0, end_offset=0, high_watermark=0)
+
+
 @pytest.fixture
 def told() -> Wired:
     """t-0 is on b1 and b0, led by b0 in epoch 5, in version 3 of its node; all know it, and nothing hits them."""
@@ -72,10 +80,8 @@ def told() -> Wired:
     writes(story, state_path("t", 0), state_data(PartitionState(0, 5, (0, 1), 1)))
     leads = BecameLeader(topic="t", partition=0, leader_epoch=5, isr=(0, 1), end_offset=0, high_watermark=0, epochs=())
     story.note("b0", leads)
-    row = PartitionMetadata(partition=0, leader=0, leader_epoch=5, isr=(0, 1), replicas=(1, 0), error=NONE)
-    topic = TopicMetadata(topic="t", error=NONE, partitions=(row,))
     for host in ("b0", "b1"):
-        story.note(host, MetadataCached(live_brokers=(0, 1), topics=(topic,), gone=()))
+        story.note(host, CACHED)
     story.wait(30)
     return story
 
@@ -123,6 +129,54 @@ def test_an_error_names_a_leader_that_was_elected(
     told.replies("b1", "c1", FetchReply(partitions=(row,), new_leaders=(named,)))
 
     assert told.said() == ([] if is_true else ["untrue"])
+
+
+@pytest.mark.parametrize(
+    ("error", "to", "version", "is_true"),
+    [
+        (NOT_LEADER, "c1", 16, False),
+        (ErrorCode.FENCED_LEADER_EPOCH, "c1", 16, False),
+        (NOT_LEADER, "c1", 15, True),
+        (NOT_LEADER, "b0", 16, True),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, "c1", 16, True),
+    ],
+)
+@pytest.mark.parametrize("broker_follows_in", [None, 5])
+def test_an_error_names_the_leader_that_the_broker_knows(
+    told: Wired, error: ErrorCode, to: str, version: int, is_true: bool, broker_follows_in: int | None
+) -> None:
+    """KIP-951. A broker with a replica knows the leader by its replica, too."""
+    if broker_follows_in is None:
+        writes(told, topic_path("t"), topic_data({0: ReplicaAssignment((0,))}))
+    else:
+        told.note("b1", evolve(FOLLOWS, leader_epoch=broker_follows_in))
+    row = FetchedPartition(topic="t", partition=0, error=error)
+    told.replies("b1", to, FetchReply(partitions=(row,)), version=version)
+
+    assert told.said() == ([] if is_true else ["untrue"])
+
+
+def an_election(told: Wired) -> None:
+    writes(told, state_path("t", 0), state_data(PartitionState(1, 6, (0, 1), 1)))
+
+
+@pytest.mark.parametrize(
+    "hinders",
+    [
+        pytest.param(an_election, id="its metadata is old"),
+        pytest.param(lambda told: told.note("b1", evolve(FOLLOWS, leader_epoch=4)), id="its replica is old"),
+        pytest.param(lambda told: told.note("b1", evolve(CACHED, topics=(), gone=(("t", 0),))), id="no metadata"),
+    ],
+)
+def test_an_error_need_not_name_a_leader_that_the_broker_does_not_know(
+    told: Wired, hinders: Callable[[Wired], None]
+) -> None:
+    told.note("b1", FOLLOWS)
+    hinders(told)
+    row = FetchedPartition(topic="t", partition=0, error=NOT_LEADER)
+    told.replies("b1", "c1", FetchReply(partitions=(row,)), version=16)
+
+    assert told.said() == []
 
 
 def test_who_gives_up_an_office_may_say_so_just_before(told: Wired) -> None:

@@ -52,8 +52,10 @@ class Wired:
     def gets(self, actor: str, peer: str, message: object, number: int = 1, connection: int = 1) -> None:
         self._see(actor, Received(peer, connection, number, 0, message))
 
-    def replies(self, actor: str, to: str, message: object, number: int = 1, connection: int = 1) -> None:
-        self._see(actor, Send(to, connection, number, 0, message))
+    def replies(
+        self, actor: str, to: str, message: object, number: int = 1, connection: int = 1, version: int = 0
+    ) -> None:
+        self._see(actor, Send(to, connection, number, version, message))
 
     def asks(self, actor: str, to: str, message: object, number: int = 1, connection: int = 1) -> None:
         """It is sent, and comes."""
