@@ -12,10 +12,12 @@ from kemu.emulator.scenario.files import load_scenario, with_actions
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.nodes import (
     REASSIGN_PARTITIONS,
+    PartitionState,
     ReplicaAssignment,
     broker_path,
     delete_path,
     reassignments_data,
+    state_data,
     state_path,
     topic_data,
     topic_path,
@@ -447,6 +449,32 @@ def test_a_step_is_the_one_that_the_limits_allow(
 
     checker = ReassignmentChecker(limits=Limits(replica_movements=limit))
     assert ("not-the-step" not in [each.kind for each in story.judged(checker)[0]]) is is_right
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("by", ["b0/controller", "b1/controller"])
+def test_a_new_controller_counts_the_steps_that_move_a_leader_by_their_present_leaders(moved: bool, by: str) -> None:
+    """KIP-435: a step whose leader a failover moved already needs no place among those that move a leader."""
+    story = begun()
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
+    at_rest = ReplicaAssignment((0, 1))
+    runs = ReplicaAssignment((1, 2, 0), adding=(2,), removing=(0,), target_replicas=(1, 2))
+    story.node(topic_path(TOPIC), topic_data({0: at_rest, 1: at_rest}), what="set")
+    for number in (0, 1):
+        state = state_data(PartitionState(0, 1, (0, 1), 1))
+        story.node(state_path(TOPIC, number), state, what="set")
+    story.node(topic_path(TOPIC), topic_data({0: runs, 1: at_rest}), what="set")
+    if moved:
+        story.node(state_path(TOPIC, 0), state_data(PartitionState(1, 2, (1,), 2)), what="set")
+    if by != story.controller:
+        story.by(by, BecameController(broker_id=1, controller_epoch=2))
+        told = ReassignmentStarted(topic=TOPIC, partition=0, replicas=(0, 1), target=(1, 2), resumed=True)
+        story.by(by, told)
+    story.node(topic_path(TOPIC), topic_data({0: runs, 1: runs}), what="set", client=by)
+
+    checker = ReassignmentChecker(limits=Limits(leader_movements=1))
+    is_allowed = moved and by == "b1/controller"
+    assert ("too-many-leaders" not in [each.kind for each in story.judged(checker)[0]]) is is_allowed
 
 
 @pytest.mark.parametrize("taken_up", [False, True])
