@@ -203,7 +203,7 @@ class Judging(Watching):
         self.checkers = tuple(checkers)
         for checker in self.checkers:
             checker.attach(self.panel)
-        self._clock = Clock(self.checkers)
+        self._clock = Clock(self.checkers, self.panel)
         self.metrics = Metrics(self.panel)
         self._waiting = WaitingAtEnd(self.panel)
         self._expect = expectations(expect)
@@ -211,7 +211,7 @@ class Judging(Watching):
         self._stated = StatedByLogs() if source == "log" else None
         stated = () if self._stated is None else (self._stated,)
         self._observers = (
-            *(self._real_clients, self.panel, self._clock),
+            *(self._real_clients, self._clock, self.panel),
             *(*self.checkers, self.metrics, self._waiting, *stated),
         )
         super().__init__((self,))

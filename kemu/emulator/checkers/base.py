@@ -57,7 +57,7 @@ class Checker:
         self.parts: list[object] = []
         """Objects that take facts for this checker (``shown_to``)."""
         self.looks_us = NEVER_US
-        """The first fact at this time or later is shown to ``look`` before any checker takes it."""
+        """``look`` is due at this time; the clock calls it before the panel takes the next fact."""
         self.clock: Clock | None = None
         """The clock that calls ``look``; None while the checker calls its own methods."""
 
@@ -156,10 +156,16 @@ class Checker:
 
 
 class Clock:
-    """Calls ``look`` of each checker when the look is due, with one comparison per fact."""
+    """Calls ``look`` of each checker whose look is due, with one comparison per fact.
 
-    def __init__(self, checkers: Sequence[Checker]) -> None:
+    Nothing changes between two facts. So a look that became due since the last fact sees the panel and the checkers
+    before they take the next fact, as they were at the time of the look. If several looks of a checker became due, the
+    first and the last are enough: the first starts clocks, and the last reads them.
+    """
+
+    def __init__(self, checkers: Sequence[Checker], panel: Panel) -> None:
         self._checkers = [checker for checker in checkers if checker.looks]
+        self._panel = panel
         for checker in self._checkers:
             checker.clock = self
         self.looks_us = 0
@@ -176,10 +182,13 @@ class Clock:
     @once
     @only_news
     def _time_passes(self, seen: Seen, _: Any) -> None:
-        if seen.at_us >= self.looks_us:
+        at_us, last = seen.at_us, self._panel.now
+        if at_us >= self.looks_us:
             for checker in self._checkers:
-                if seen.at_us >= checker.looks_us:
-                    checker.look(seen)
+                if last is not None and checker.looks_us < at_us:
+                    checker.look(last._replace(at_us=max(checker.looks_us, last.at_us)))
+                if at_us >= checker.looks_us:
+                    checker.look((last or seen)._replace(at_us=at_us))
             self.looks_us = min(checker.looks_us for checker in self._checkers)
 
 

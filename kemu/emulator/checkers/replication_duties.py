@@ -165,8 +165,6 @@ class ReplicationDuties(Checker):
     def look(self, seen: Seen) -> None:
         """Judge the open duties once a second."""
         self.looks_us = seen.at_us + LOOK_US
-        if type(seen.fact) not in OF_RECORDS:
-            self._owed_to_controllers = None
         if self.panel.registered:
             self._look(seen)
 
@@ -181,9 +179,10 @@ class ReplicationDuties(Checker):
         before, self._unmet = self._unmet, {}
         for duty in self._owed():
             key = (duty.kind, duty.about)
-            state, since_us = before.get(key, (None, 0))
+            begun_us = duty.since_us if duty.since_us >= 0 else seen.at_us
+            state, since_us = before.get(key, (duty.state, begun_us))
             if state != duty.state:
-                since_us = duty.since_us if duty.since_us >= 0 else seen.at_us
+                since_us = begun_us
             able_us = self.panel.disturbances.undisturbed_since_us(duty.parties)
             if able_us is not None:
                 for_us = seen.at_us - max(since_us, able_us, duty.not_before_us)

@@ -6,7 +6,8 @@ from kemu.emulator.checkers import CHECKERS, checkers_for
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.lifecycle import Lifecycle
-from kemu.emulator.facts import Seen
+from kemu.emulator.facts import Seen, TopicGrown
+from kemu.emulator.judging import Judging
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.protocol.commands import Start
@@ -53,3 +54,40 @@ def test_every_checker_is_shown_something(name: str) -> None:
 
     assert checker.on, "it can never speak"
     assert all(checker.handlers_of(kind) for kind in checker.on)
+
+
+class LooksEverySecond(Checker):
+    """Notes the times of its looks, with the topics that exist then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks_us = 0
+        self.looked: list[tuple[int, int]] = []
+        self.on = {TopicGrown: lambda seen, fact: None}
+
+    def look(self, seen: Seen) -> None:
+        """Note the look."""
+        self.looked.append((seen.at_us, len(self.panel.topics)))
+        self.looks_us = seen.at_us + 1_000
+
+
+@pytest.mark.parametrize(
+    ("at_us", "looks"),
+    [
+        ((0, 999), [(0, 0)]),
+        ((0, 1_000), [(0, 0), (1_000, 1)]),
+        ((0, 1_500), [(0, 0), (1_000, 1)]),
+        ((0, 1_500, 1_999, 2_000), [(0, 0), (1_000, 1), (2_000, 3)]),
+        ((0, 90_500, 90_600), [(0, 0), (1_000, 1), (90_500, 1)]),  # the first and the last look of a long silence
+    ],
+)
+def test_a_look_sees_the_cluster_as_it_was_when_the_look_was_due(
+    at_us: tuple[int, ...], looks: list[tuple[int, int]]
+) -> None:
+    """What the next fact changes, such as the end of a condition, comes after the look."""
+    checker = LooksEverySecond()
+    judging = Judging([checker])
+    for seq, each_us in enumerate(at_us):
+        judging.see(Seen(seq, each_us, "", 0, TopicGrown(topic=f"t{seq}", partitions=1)))
+
+    assert checker.looked == looks

@@ -169,13 +169,15 @@ def test_a_session_that_was_frozen_has_its_timeout_from_then_on(over_s, kinds):
     assert found(story) == kinds
 
 
-def test_a_cluster_in_which_nobody_becomes_controller_is_a_violation():
+@pytest.mark.parametrize(("vacant_s", "kinds"), [(BOUND_S + 1, ["no-controller"]), (BOUND_S - 2, [])])
+def test_a_cluster_in_which_nobody_becomes_controller_in_time_is_a_violation(vacant_s: float, kinds: list[str]):
     story = led_by_b1()
     story.node(CONTROLLER, what="deleted")
-    time_passes(story, BOUND_S)
+    time_passes(story, vacant_s)
+    story.new_controller(2)
     story.heal()
 
-    assert found(story) == ["no-controller"]
+    assert found(story) == kinds
 
 
 @pytest.mark.parametrize(("node_goes", "kinds"), [(False, []), (True, ["no-controller"])])
