@@ -402,7 +402,7 @@ MUTATIONS = [
     _kept(  # the network thread waits for the end of a callback
         "offsets-arrive-during-a-callback",
         "kemu/actors/consumer/passes.py",
-        "        if self._event and self._in_background and positions.owned() is self._owned:\n",
+        "        if self._event and positions.owned() is self._owned:\n",
         "        if False:\n",
         "group-progress/no-position",
     ),
