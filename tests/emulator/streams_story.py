@@ -6,7 +6,15 @@ from typing import Any
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.facts import FaultApplied, HostStarted, RecordSizes, Seen
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, MemberAdded, MemberBecame, RecordsAppended
+from kemu.protocol.notes.groups import (
+    GroupBecame,
+    GroupLoaded,
+    JoinPhaseCompleted,
+    MemberAdded,
+    MemberBecame,
+    MemberRemoved,
+    RecordsAppended,
+)
 from kemu.protocol.notes.streams import (
     InstanceStarted,
     TaskBecame,
@@ -41,10 +49,19 @@ class StreamsStory:
         self._probing_us = probing_us
         self._states: dict[tuple[str, str, str], tuple[str, str]] = {}
         self._ends: dict[str, int] = {}
+        self._members: dict[str, None] = {}
+        """The ids of the members in the group."""
 
     def say(self, at_s: float, actor: str, *facts: object) -> None:
         """An actor reports."""
         self.told += [(round(at_s * S), actor, fact) for fact in facts]
+        for fact in facts:
+            if isinstance(fact, MemberAdded):
+                self._members[fact.member_id] = None
+            elif isinstance(fact, MemberRemoved):
+                self._members.pop(fact.member_id, None)
+            elif isinstance(fact, GroupLoaded):
+                self._members = dict.fromkeys(fact.members)
 
     def start(self, at_s: float, *hosts: str, weight: int = 1) -> None:
         """Hosts start, and their instances, whose threads are members at once."""
@@ -102,7 +119,7 @@ class StreamsStory:
             generation=self.generation,
             protocol="stream",
             leader="x",
-            members=tuple(f"{host}-id" for host in rows),
+            members=tuple(self._members),
         )
         self.say(at_s, COORDINATOR, completed)
         said, given = [], []

@@ -392,6 +392,13 @@ MUTATIONS = [
         "                pass\n",
         "duties/no-leader",
     ),
+    _kept(  # a leader counts the threads of one member alone
+        "removed-by-a-deposed-coordinator",
+        "kemu/emulator/watching/applications.py",
+        "set(fact.members)\n",
+        "{fact.leader}\n",
+        "tasks/copies-misplaced",
+    ),
     _kept(  # a controller notices each broker as soon as it is registered, whatever work is queued
         "elected-soon-after-the-notice",
         "kemu/emulator/checkers/controller_duties.py",

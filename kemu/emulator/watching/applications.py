@@ -32,7 +32,6 @@ from kemu.protocol.notes.groups import (
     JoinPhaseCompleted,
     MemberAdded,
     MemberFailed,
-    MemberRemoved,
     PartitionsLost,
     ProduceFailed,
     RecordsAcknowledged,
@@ -134,8 +133,7 @@ class WatchedInstance:
         self.released = False
         """Whether the instance learned that all its tasks have moved."""
         self.members: dict[str, str] = {}
-        """Thread in the group -> its newest member id. The coordinator may remove the member of the thread's former
-        process later."""
+        """Thread -> its newest member id, in the group or not."""
         self.joined: dict[str, dict[str, tuple[int, int, int]]] = {}
         """Thread -> task -> the positions that the disk had when the thread last joined: least, most, and most if open
         state is lost. The least position is -1 if a thread that is not in the group has the task open: the thread that
@@ -239,7 +237,6 @@ class WatchedApplications:
             StreamsJoined: self._joined,
             JoinPhaseCompleted: self._completed,
             MemberAdded: self._added,
-            MemberRemoved: self._removed,
             TaskBecame: self._became,
             TaskRestored: self._restored,
             RecordsAcknowledged: self._acknowledged,
@@ -328,24 +325,19 @@ class WatchedApplications:
                 reports = copy.thread == fact.thread  # the thread of the copy has locked the task's folder
                 tasks[copy.task] = max(least, has) if reports else -1, max(most, has), max(most, has)
 
-    def _instance_of(self, fact: MemberAdded | MemberRemoved) -> WatchedInstance | None:
-        application = self.all.get(fact.group)
-        return None if application is None else application.instances.get(host_of(fact.client_id))
-
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
-        instance = self._instance_of(fact)
+        application = self.all.get(fact.group)
+        instance = None if application is None else application.instances.get(host_of(fact.client_id))
         if instance is not None:
             instance.members[part_of(fact.client_id)] = fact.member_id
 
-    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
-        instance, thread = self._instance_of(fact), part_of(fact.client_id)
-        if instance is not None and instance.members.get(thread) == fact.member_id:
-            del instance.members[thread]
-
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
-        application = self.all.get(fact.group)
+        application, present = self.all.get(fact.group), set(fact.members)
         for instance in () if application is None else application.instances.values():
-            instance.known = {thread: tasks for thread, tasks in instance.joined.items() if thread in instance.members}
+            members = instance.members
+            instance.known = {
+                thread: tasks for thread, tasks in instance.joined.items() if members.get(thread) in present
+            }
 
     # --- copies ------------------------------------------------------------------------------------------------
 

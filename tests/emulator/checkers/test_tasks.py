@@ -409,6 +409,28 @@ def test_a_thread_cannot_report_a_task_that_a_removed_thread_of_its_instance_has
     assert [each for each in kinds(told) if each == "state-passed-over"] == found
 
 
+@pytest.mark.parametrize(("loads", "found"), [(True, []), (False, ["copies-misplaced"])])
+def test_a_thread_that_a_deposed_coordinator_removed_is_in_the_group_of_the_next_coordinator(
+    loads: bool, found: list[str]
+) -> None:
+    """Operated swarm of kafka-2.6, seed 9940: a coordinator that was cut off expired members, whose record the next
+    coordinator loaded.
+    """
+    told = StreamsStory(assignor="ha", probing_us=600 * S)
+    told.start(0, "a", "b", weight=2)
+    for host in "ab":
+        for thread in ("t1", "t2"):
+            told.say(1, host, joins(host, thread))
+            told.say(1, COORDINATOR, added(host, f"{host}-{thread}", thread))
+    told.say(2, COORDINATOR, removed("a", "a-t1"))
+    if loads:
+        members = tuple(f"{host}-{thread}" for host in "ab" for thread in ("t1", "t2"))
+        told.say(3, "b1/coordinator", GroupLoaded(group=APP, state="Stable", generation=1, members=members))
+    told.decide(4, {"a": "0 1", "b": "2"}, "0 1 2")
+
+    assert [each for each in kinds(told) if each == "copies-misplaced"] == found
+
+
 @pytest.mark.parametrize(("expires", "found"), [("b-id", []), ("b-new", ["state-passed-over"])])
 def test_the_leader_knows_a_restarted_thread_when_the_member_of_its_former_process_expires(
     expires: str, found: list[str]
@@ -506,7 +528,7 @@ def taken(warm: int, threads: int, *given: TasksGiven) -> list[str]:
     told.read(4, "b", "0", "standby", 0, warm)
     for host in "ab":
         told.say(10, host, joins(host))
-    completed = JoinPhaseCompleted(group=APP, generation=2, protocol="stream", leader="x", members=("a", "b"))
+    completed = JoinPhaseCompleted(group=APP, generation=2, protocol="stream", leader="x", members=("a-id", "b-id"))
     told.say(10.5, COORDINATOR, completed)
     rows: list[TasksSaid | TasksGiven] = [says("A", assigned=T), says("B"), *given]
     told.say(11, "a", decision(*rows, learners=False))
