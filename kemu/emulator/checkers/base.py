@@ -158,9 +158,9 @@ class Checker:
 class Clock:
     """Calls ``look`` of each checker whose look is due, with one comparison per fact.
 
-    Nothing changes between two facts. So a look that became due since the last fact sees the panel and the checkers
-    before they take the next fact, as they were at the time of the look. If several looks of a checker became due, the
-    first and the last are enough: the first starts clocks, and the last reads them.
+    Nothing changes between two facts. A look that became due since the last fact is called before the panel takes the
+    next fact, so the look sees everything as it was. If several looks of a checker became due, the first and the last
+    are enough: the first starts clocks, and the last reads them.
     """
 
     def __init__(self, checkers: Sequence[Checker], panel: Panel) -> None:
