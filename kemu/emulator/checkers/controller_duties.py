@@ -46,7 +46,7 @@ from kemu.protocol.nodes import (
 )
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten, SessionEnded, SessionOpened
 
-DECIDED_US = 3_000_000
+DECIDED_US = 2_000_000
 """Longest time from a controller's write of a state without a leader, or from its notice of a broker that can lead, to
 the election, in us."""
 REQUESTS = (f"{DELETE_TOPICS}/", f"{ISR_CHANGES}/", PREFERRED_ELECTION, REASSIGN_PARTITIONS)
@@ -66,8 +66,8 @@ class ControllerDuties(Duties):
         """Broker -> partition -> metadata that the broker sends to clients."""
         self._alive: dict[str, tuple[int, ...]] = {}
         """Broker -> live brokers in the broker's metadata."""
-        self._elected: dict[TopicPartition, tuple[int, int]] = {}
-        """Partition -> zxid and time (us) of the last election, or of the last end of a leadership."""
+        self._elected: dict[TopicPartition, int] = {}
+        """Partition -> zxid of the last election."""
         self._requests: dict[str, None] = {}
         """Paths of requests and announcements in the store."""
         self._targets: dict[TopicPartition, tuple[int, ...]] = {}
@@ -172,7 +172,7 @@ class ControllerDuties(Duties):
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         at = self.panel.written
         if at is not None and (self.panel.was_elected or self.panel.state_before is None):
-            self._elected[at] = fact.zxid, seen.at_us
+            self._elected[at] = fact.zxid
             self._judge_preferred(seen, at)
         if fact.path.startswith(REQUESTS):
             self._requests.pop(fact.path, None)
@@ -289,16 +289,15 @@ class ControllerDuties(Duties):
         if not able:
             return
         parties, name = self._longest_undisturbed(able), f"{at[0]}-{at[1]}"
-        bound_us, from_us, since_us = self.orders_us, plane.registered_us(parties[2]), -1
+        bound_us, from_us = self.orders_us, plane.registered_us(parties[2])
         if state.leader == NO_LEADER:
             noticed_us = plane.noticed_us(parties[2])
             bound_us, from_us = DECIDED_US, from_us + ORDER_US if noticed_us is None else noticed_us
-            since_us = self._elected.get(at, (-1, -1))[1]
         from_us = max(plane.decides_from_us, from_us)
         of = (state.leader, state.leader_epoch, is_live, plane.zxid(leader))
         who = f"{leader}, which the store names," if is_named else " or ".join(hosts)
         text = f"{name} has no leader, though {who} could lead, and {plane.controller} is the controller"
-        yield Duty("no-leader", (name,), parties, of, bound_us, text, from_us, since_us)
+        yield Duty("no-leader", (name,), parties, of, bound_us, text, from_us)
 
     def _of_state(self, at: TopicPartition, state: PartitionState, assignment: ReplicaAssignment) -> Iterator[Duty]:
         """Yield duties about a state: dead brokers leave the ISR, restarted leaders are elected again, and completed
@@ -313,7 +312,7 @@ class ControllerDuties(Duties):
             yield Duty("dead-in-isr", (name,), parties, (of, tuple(dead)), ORDER_US, text, from_us)
         leader = broker_host(state.leader)
         zxid = plane.registration(leader)
-        if zxid > self._elected.get(at, (zxid, 0))[0] and plane.registered_before(leader):
+        if zxid > self._elected.get(at, zxid) and plane.registered_before(leader):
             text = f"{leader} leads {name} by an election before it registered; {plane.controller} is the controller"
             yield Duty("former-leader", (name, leader), (*parties, leader), (of, zxid), ORDER_US, text, from_us)
         if (assignment.adding or assignment.removing) and self._is_done(at, state, assignment):

@@ -30,7 +30,6 @@ class Duty(NamedTuple):
         bound_us: the longest duration of the condition.
         text: a description of the condition.
         not_before_us: earliest start of the clock.
-        since_us: time since which the state is this state; -1 if unknown, so that the clock starts with the next look.
     """
 
     kind: str
@@ -40,7 +39,6 @@ class Duty(NamedTuple):
     bound_us: int
     text: str
     not_before_us: int = 0
-    since_us: int = -1
 
 
 class Duties:

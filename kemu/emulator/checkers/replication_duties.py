@@ -179,10 +179,9 @@ class ReplicationDuties(Checker):
         before, self._unmet = self._unmet, {}
         for duty in self._owed():
             key = (duty.kind, duty.about)
-            begun_us = duty.since_us if duty.since_us >= 0 else seen.at_us
-            state, since_us = before.get(key, (duty.state, begun_us))
+            state, since_us = before.get(key, (None, seen.at_us))
             if state != duty.state:
-                since_us = begun_us
+                since_us = seen.at_us
             able_us = self.panel.disturbances.undisturbed_since_us(duty.parties)
             if able_us is not None:
                 for_us = seen.at_us - max(since_us, able_us, duty.not_before_us)
