@@ -392,6 +392,13 @@ MUTATIONS = [
         "                pass\n",
         "duties/no-leader",
     ),
+    _kept(  # a leader knows at once that a copy ended
+        "restored-when-its-group-joined",
+        f"{_CHECKERS}tasks.py",
+        "made.fact.learners or task in before or any(",
+        "made.fact.learners or any(",
+        "tasks/not-one-owner",
+    ),
     _kept(  # a leader counts the threads of one member alone
         "removed-by-a-deposed-coordinator",
         "kemu/emulator/watching/applications.py",

@@ -104,6 +104,8 @@ class Tasks(Checker):
         self._duties = TaskDuties(self, bound_us, commit_us or {})
         self._completed_us: dict[GroupId, int] = {}
         """Group -> time of the end of the last join phase, in us."""
+        self._held: dict[GroupId, set[str]] = {}
+        """Group -> tasks with an active copy at that time. The leader decides by what members said before."""
         self._had: dict[int, list[tuple[int, int]]] = {}
         """Number of a running copy -> (time, applied offset) at each look since the last certain checkpoint."""
         self._checkpointed: dict[tuple[GroupId, str, str], int] = {}
@@ -167,6 +169,8 @@ class Tasks(Checker):
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         self._completed_us[fact.group] = seen.at_us
+        if (application := self.panel.applications.all.get(fact.group)) is not None:
+            self._held[fact.group] = {copy.task for copy in application.copies.values() if copy.role == ACTIVE}
 
     def _decided(self, seen: Seen, fact: TasksDecided) -> None:
         made = _Decision(fact)
@@ -186,9 +190,10 @@ class Tasks(Checker):
         taken = {task for row in made.fact.given for task in row.revoked}
         had = {task for row in made.fact.said for task in (*row.assigned, *row.revoked)}
         copies = self.panel.applications.of(made.fact.application)
+        before = self._held.get(made.fact.application, set())
         for task in made.fact.tasks:
             owners = made.owners.get(task, [])
-            held = made.fact.learners or any(copy.role == ACTIVE for copy in copies.of(task))
+            held = made.fact.learners or task in before or any(copy.role == ACTIVE for copy in copies.of(task))
             if len(owners) > 1:
                 yield "not-one-owner", task, f"{task} is assigned to {owners}"
             elif not owners and task not in taken and (task in had or not held):

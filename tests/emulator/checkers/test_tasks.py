@@ -261,6 +261,29 @@ def test_a_task_that_nobody_has_waits_with_learners_only(learners: bool, found: 
     assert [kind for kind, _, _ in violations(says("A"), gets("A"), learners=learners)] == found
 
 
+@pytest.mark.parametrize(("closed_s", "found"), [(6, []), (4, ["not-one-owner"])])
+def test_a_task_that_restored_when_the_members_joined_may_wait_for_its_former_owner(
+    closed_s: float, found: list[str]
+) -> None:
+    """streams-replicated-split with random faults, seed 170: the leader waited 28 s for the ends of changelogs, and the
+    restoring copy ended in between. The leader only knows what the members said when they joined.
+    """
+    told = StreamsStory(assignor="ha")
+    told.start(0, "a")
+    told.decide(1, {"a": "0"}, "0")
+    told.copy(2, "a", "0", "active", "CREATED", "RESTORING")
+    completed = JoinPhaseCompleted(group=APP, generation=2, protocol="stream", leader="x", members=("a-id",))
+    closes = (closed_s, "a", "0", "active", "SUSPENDED", "CLOSED")
+    if closed_s < 5:
+        told.copy(*closes)
+    told.say(5, COORDINATOR, completed)
+    if closed_s > 5:
+        told.copy(*closes)
+    told.say(7, "a", decision(says("A"), gets("A"), learners=False))
+
+    assert [each for each in kinds(told, until_s=8) if each == "not-one-owner"] == found
+
+
 def test_who_is_ready_is_passed_over_where_there_are_no_learners() -> None:
     """Kafka's own releases pause and give in other ways: I3 is of KIP-429's learners."""
     rows = (says("A", revoked=T), says("B", ready=T), says("C"), gets("A"), gets("B"), gets("C", assigned=T))
