@@ -60,6 +60,7 @@ from kemu.protocol.notes.replication import (
     StoreTookOver,
 )
 from kemu.protocol.reassign.moves import UNLIMITED, Limits, limits_by_key, without
+from kemu.protocol.reassign.waiting import WaitReason
 
 NO_LIMITS = Limits()
 LIMITS_KNOWN_US = 2_000_000
@@ -86,6 +87,8 @@ class _Reassignment:
         self.cancelled = False
         self.blocked = False
         """Whether no broker that could get a replica is alive."""
+        self.is_short = False
+        """Whether the controller reports that too few replicas would be left in sync."""
         self.waits = ""
         """The reason that the controller last reported for an unfinished step."""
         self.unreported_since_us: int | None = None
@@ -218,6 +221,7 @@ class ReassignmentChecker(Checker):
         match fact:
             case ReassignmentStepStarted(waits_for=why) | ReassignmentWaits(why=why):
                 move.waits, move.blocked = why, False
+                move.is_short = isinstance(fact, ReassignmentWaits) and fact.reason == WaitReason.MIN_ISR
             case ReassignmentBlocked(why=why):
                 move.waits, move.moves_leader = why or "no broker that could get a replica is up", None
                 move.blocked = True
@@ -304,7 +308,7 @@ class ReassignmentChecker(Checker):
         self._forget_limits(seen)
         limits = (self._limits, *self._former)
         known = self._reassignments.items()
-        waiting = [at for at, move in known if move.node.is_being_reassigned and self._could_begin(move)]
+        waiting = [at for at, move in known if move.node.is_being_reassigned and self._could_begin(at, move)]
         under_way = [move for move in self._reassignments.values() if move.moves_leader is not None]
         leading = sum(bool(move.moves_leader and move.runs) for move in under_way)
         is_free = len(under_way) < min(each.partition_movements for each in limits)
@@ -320,9 +324,17 @@ class ReassignmentChecker(Checker):
             text = f"{name} has not begun for {NAMED_WITHIN_US // 1_000_000} s, while {len(under_way)} are running"
             self.violation(seen, "unused", (name,), f"{text}; {self._limits.partition_movements} may run")
 
-    def _could_begin(self, move: _Reassignment) -> bool:
+    def _could_begin(self, at: TopicPartition, move: _Reassignment) -> bool:
         up = all(broker in self.panel.registered for broker in (*move.node.replicas, *move.final))
+        if move.is_short and len(self._in_sync(at, move)) < self._least.get(at[0], 1):
+            return False
         return move.moves_leader is None and not move.blocked and not move.runs and up
+
+    def _in_sync(self, at: TopicPartition, move: _Reassignment) -> list[int]:
+        """The committed replicas that are in the ISR and registered."""
+        state = self.panel.states.get(at)
+        isr = () if state is None else state.isr
+        return [broker for broker in move.committed if broker in isr and broker in self.panel.registered]
 
     def _answered(self, seen: Seen, fact: AdminAnswered) -> None:
         """Judge refusals. The answer names the first refused partition."""
@@ -486,11 +498,9 @@ class ReassignmentChecker(Checker):
 
     def _deficit(self, at: TopicPartition, move: _Reassignment) -> int:
         """Number of replicas that min.insync.replicas lacks before the first step is committed."""
-        state = self.panel.states.get(at)
-        if state is None or frozenset(move.committed) != move.began_with:
+        if self.panel.states.get(at) is None or frozenset(move.committed) != move.began_with:
             return 0
-        in_sync = [broker for broker in move.committed if broker in state.isr and broker in self.panel.registered]
-        return max(0, self._least.get(at[0], 1) - len(in_sync))
+        return max(0, self._least.get(at[0], 1) - len(self._in_sync(at, move)))
 
     def _state_written(self, at: TopicPartition) -> None:
         """Note removals from the ISR. At the end of a step, the controller first writes the state, and later only

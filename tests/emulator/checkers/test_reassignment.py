@@ -27,6 +27,7 @@ from kemu.protocol.notes.replication import (
     REASSIGNED,
     BecameController,
     ControllerReady,
+    ReassignmentBlocked,
     ReassignmentStarted,
     ReassignmentWaits,
     ReplicaStateBecame,
@@ -416,6 +417,34 @@ def test_a_reassignment_begins_while_the_limits_allow_more(begins: bool) -> None
         story.allow_unclean("false")  # its controller goes on writing
 
     assert ("unused" in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is not begins
+
+
+@pytest.mark.parametrize(
+    ("reason", "isr", "is_excused"),
+    [("min-isr", (1,), True), ("min-isr", (0, 1), False), ("partition-limit", (1,), False)],
+)
+def test_a_reassignment_waits_only_while_too_few_replicas_are_in_sync(
+    reason: str, isr: tuple[int, ...], is_excused: bool
+) -> None:
+    """reassign-controller-dies with random crashes, seed 118: the controller reports the block and then the wait."""
+    story = begun(min_isr=2)
+    story.start(STORE)
+    story.start("b0")
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
+    story.by("b0/controller", ControllerReady(broker_id=0, controller_epoch=1, brokers=(), topics=1, partitions=1))
+    waits = ReplicaAssignment((1, 0), target_replicas=(1, 2))
+    story.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment((1, 0))}), what="set")
+    story.write_state(1, isr)
+    story.node(topic_path(TOPIC), topic_data({0: waits}), what="set")
+    blocked = ReassignmentBlocked(topic=TOPIC, partition=0, replicas=(1, 0), target=(1, 2), why="1 in sync")
+    story.by("b0/controller", blocked)
+    for _ in range(3):
+        told = ReassignmentWaits(topic=TOPIC, partition=0, reason=reason, brokers=(), why="1 in sync, and 2 must be")
+        story.by("b0/controller", told)
+        story.wait(6)
+        story.allow_unclean("false")  # its controller goes on writing
+
+    assert ("unused" not in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is is_excused
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ FOUND_SINCE = (
     ("reassign-target-dies", 68, False, "a new controller takes longer to get ready than it may be silent"),
     ("brokers-join-under-load", 89, False, "a leader has one answer, and waits for that of a controller that died"),
     ("brokers-join-under-load", 216, False, "a step that was queued begins as it was chosen, with the ISR of before"),
+    ("reassign-controller-dies", 118, False, "a reassignment waits because too few replicas are in sync"),
 )
 """The same of today's scenarios."""
 
