@@ -213,8 +213,10 @@ class ReassignmentChecker(Checker):
             move.unreported_since_us = seen.at_us
         if not fact.resumed:
             move.cancelled = fact.called_back
-        else:  # a new controller knows only running steps, and their present leaders
-            move.moves_leader = self._moves_leader((fact.topic, fact.partition), move) if move.runs else None
+        elif not move.runs:
+            move.moves_leader = None  # a new controller knows only the slots of running steps
+        elif move.moves_leader:  # an election may have moved the leader before the new controller counts
+            move.moves_leader = self._moves_leader((fact.topic, fact.partition), move)
 
     def _waits_now(self, seen: Seen, fact: ReassignmentStepStarted | ReassignmentWaits | ReassignmentBlocked) -> None:
         move = self._reassignment(fact.topic, fact.partition)
