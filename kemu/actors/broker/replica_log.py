@@ -22,6 +22,7 @@ key       value
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 
 from kemu.actors.broker.leader_epochs import LeaderEpochs
 from kemu.actors.broker.log_cleaner import cleaned, newest
@@ -331,7 +332,10 @@ DELETED_ENTRY: Record = (_DELETED_KEY, b"")
 
 
 def restored(records: Iterable[Record]) -> ReplicaLog | None:
-    """The log at the end of a journal; None for a deleted log. A torn last append is ignored."""
+    """The log at the end of a journal; None for a deleted log.
+
+    A torn append, of which a power cut left only the first entries, is ignored. Later appends may follow it.
+    """
     log: ReplicaLog | None = None
     waiting = list(records)
     index = 0
@@ -358,8 +362,8 @@ def restored(records: Iterable[Record]) -> ReplicaLog | None:
         else:
             assert key == _BATCH_KEY, f"not a journal entry: {key!r}"
             (contents,) = _COUNT.unpack(value[-_COUNT.size :])
-            rows = waiting[index : index + contents]
-            index += contents
+            rows = list(takewhile(is_content, waiting[index : index + contents]))
+            index += len(rows)
             if len(rows) == contents:
                 log.take(_batch(value[: -_COUNT.size], rows))
     if log is not None:

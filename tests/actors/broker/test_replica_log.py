@@ -117,6 +117,21 @@ def test_a_torn_last_append_is_as_if_it_had_not_been(lost):
     assert found.epochs.latest == (1 if lost == 0 else 0)
 
 
+@given(lost=st.integers(1, 7))
+def test_appends_after_a_torn_append_are_kept(lost):
+    """broker-upgrade-under-a-live-group with random faults, seed 29: a broker restarted twice after a power cut."""
+    log = ReplicaLog()
+    first = batch(log, 2, 0, True)
+    log.take(first)
+    journal = [*batch_entry(first), *batch_entry(batch(log, 6, 1, True))]
+    third = batch(log, 3, 1, True)
+
+    found = restored([*journal[: len(journal) - lost], *batch_entry(third)])
+
+    assert found is not None
+    assert found.end_offset == 5
+
+
 def test_a_part_of_a_batch_is_nobodys():
     """A producer must not recognize half a batch as its own (KIP-98)."""
     log = ReplicaLog()
