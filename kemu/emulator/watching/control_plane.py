@@ -202,7 +202,8 @@ class ControlPlane:
                 self.deleting[topic] = None
 
     def _noticed(self, seen: Seen, fact: BrokersChanged) -> None:
-        self._noticed_us.update((broker_host(broker), seen.at_us) for broker in (*fact.new, *fact.bounced))
+        if host_of(seen.actor) == self.controller:
+            self._noticed_us.update((broker_host(broker), seen.at_us) for broker in (*fact.new, *fact.bounced))
 
     def _is_ready(self, seen: Seen, fact: ControllerReady) -> None:
         if host_of(seen.actor) == self.controller:

@@ -84,7 +84,7 @@ class LooksEverySecond(Checker):
 def test_a_look_sees_the_cluster_as_it_was_when_the_look_was_due(
     at_us: tuple[int, ...], looks: list[tuple[int, int]]
 ) -> None:
-    """What the next fact changes, such as the end of a condition, comes after the look."""
+    """A condition that the next fact ends still lasts when the checker looks."""
     checker = LooksEverySecond()
     judging = Judging([checker])
     for seq, each_us in enumerate(at_us):

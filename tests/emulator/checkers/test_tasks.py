@@ -376,15 +376,21 @@ def test_loads_differ_where_the_leader_does_not_know_the_ends_of_the_changelogs(
     assert [each for each in kinds(told) if each == "copies-misplaced"] == found
 
 
-@pytest.mark.parametrize(("expires", "found"), [(True, []), (False, ["copies-misplaced"])])
-def test_the_load_of_an_instance_is_that_of_its_threads_in_the_group(expires: bool, found: list[str]) -> None:
-    """``ClientState.incrementCapacity`` 4.0 (operated swarm of kafka-4.0, seed 6234): t1 of b lost its session."""
+def with_two_threads_each() -> StreamsStory:
+    """Two threads of a and two of b join; their member ids are "a-t1" to "b-t2"."""
     told = StreamsStory(assignor="ha", probing_us=600 * S)
     told.start(0, "a", "b", weight=2)
     for host in "ab":
         for thread in ("t1", "t2"):
             told.say(1, host, joins(host, thread))
             told.say(1, COORDINATOR, added(host, f"{host}-{thread}", thread))
+    return told
+
+
+@pytest.mark.parametrize(("expires", "found"), [(True, []), (False, ["copies-misplaced"])])
+def test_the_load_of_an_instance_is_that_of_its_threads_in_the_group(expires: bool, found: list[str]) -> None:
+    """``ClientState.incrementCapacity`` 4.0 (operated swarm of kafka-4.0, seed 6234): t1 of b lost its session."""
+    told = with_two_threads_each()
     if expires:
         told.say(2, COORDINATOR, removed("b", "b-t1"))
     told.decide(3, {"a": "0 1 2 3", "b": "4 5"}, "0 1 2 3 4 5")
@@ -439,12 +445,7 @@ def test_a_thread_that_a_deposed_coordinator_removed_is_in_the_group_of_the_next
     """Operated swarm of kafka-2.6, seed 9940: a coordinator that was cut off expired members, whose record the next
     coordinator loaded.
     """
-    told = StreamsStory(assignor="ha", probing_us=600 * S)
-    told.start(0, "a", "b", weight=2)
-    for host in "ab":
-        for thread in ("t1", "t2"):
-            told.say(1, host, joins(host, thread))
-            told.say(1, COORDINATOR, added(host, f"{host}-{thread}", thread))
+    told = with_two_threads_each()
     told.say(2, COORDINATOR, removed("a", "a-t1"))
     if loads:
         members = tuple(f"{host}-{thread}" for host in "ab" for thread in ("t1", "t2"))
